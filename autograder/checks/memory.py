@@ -1,0 +1,26 @@
+"""How much memory a result holds, measured on what came over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.errors import Finding
+from autograder.submission import LearnerFunction
+from autograder.wire import stored_bytes
+
+
+def assert_holds_at_most(
+    function: LearnerFunction, args: Sequence[Any], limit: int, *, hint: str = "", **kwargs: Any
+) -> None:
+    """Fail if the tensors that ``function(*args, **kwargs)`` returns look at more than *limit* bytes of storage.
+
+    Overlaps count once, so a view of overlapping windows holds no more than its input. The bytes are counted as they
+    arrived, in the judge; a result cannot claim to be smaller than it is.
+    """
+    held = stored_bytes(function(*args, **kwargs))
+    if held > limit:
+        raise Finding(
+            f"the result of `{function.name}` holds {held:,} bytes, {held / limit:.1f} times the {limit:,} "
+            f"that are needed. {hint}".strip()
+        )

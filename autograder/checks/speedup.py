@@ -1,0 +1,160 @@
+"""Whether a function is at least k times faster than a baseline, on a machine that is never quiet.
+
+Baseline and submission run in pairs, in like workers, order drawn at random, fresh inputs each time. A pair is a win
+if ``t_baseline / t_submission > k``. Under "at most even odds of a win" the product of ``1 + 0.8`` for each win and
+``1 - 0.8`` for each loss is a martingale, and so is its mirror image under the opposite; by Ville's inequality either
+reaches 1000 wrongly with probability at most 1 in 1000, whenever one stops. (J. Ville, Étude critique de la notion de
+collectif, 1939.)
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from autograder.checks.outputs import assert_matches
+from autograder.errors import Finding
+from autograder.submission import Call, LearnerFunction
+
+STAKE = 0.8
+EVIDENCE = 1_000.0
+FIRST_TRY_PAIRS = 60
+SECOND_TRY_PAIRS = 200
+MIN_SAMPLE_S = 0.005
+"""A sample is at least this much work of the baseline; less is lost in the clock and the scheduler."""
+MAX_CALLS_PER_SAMPLE = 64
+
+
+class Verdict(StrEnum):
+    """What a race can end with."""
+
+    FASTER = "faster"
+    NOT_FASTER = "not faster"
+    UNDECIDED = "undecided"
+
+
+@dataclass
+class Race:
+    """The two martingales of one race against factor ``k``."""
+
+    k: float
+    for_it: float = 1.0
+    against_it: float = 1.0
+    ratios: list[float] = field(default_factory=list)
+
+    def add(self, baseline_s: float, submission_s: float) -> Verdict:
+        """Take one pair of times, in seconds, and say where the race stands."""
+        ratio = baseline_s / max(submission_s, 1e-9)
+        self.ratios.append(ratio)
+        stake = STAKE if ratio > self.k else -STAKE
+        self.for_it *= 1 + stake
+        self.against_it *= 1 - stake
+        if self.for_it >= EVIDENCE:
+            return Verdict.FASTER
+        return Verdict.NOT_FASTER if self.against_it >= EVIDENCE else Verdict.UNDECIDED
+
+    @property
+    def median(self) -> float:
+        """The median ratio so far: for people; the verdict does not use it."""
+        return statistics.median(self.ratios) if self.ratios else math.nan
+
+
+def race(
+    submission: LearnerFunction,
+    baseline: LearnerFunction,
+    inputs: Callable[[int], Call],
+    k: float,
+    verify: Callable[[Call, Any], None],
+    *,
+    max_pairs: int,
+    seeds: Iterator[int],
+    rng: random.Random,
+    via: Callable[..., Any] | None = None,
+) -> tuple[Verdict, Race]:
+    """Run pairs until the race is decided or *max_pairs* have been run.
+
+    ``inputs(seed)`` makes one call's arguments. ``verify(call, result)`` raises ``AssertionError`` for a wrong result:
+    every output of the submission that is timed is looked at, so wrong work is never paid for its speed.
+    """
+    current = Race(k)
+    calls_per_sample = _calibrate(baseline, inputs, seeds, via)
+    for _ in range(max_pairs):
+        calls = [inputs(next(seeds)) for _ in range(calls_per_sample)]
+        times = {}
+        order = [baseline, submission]
+        rng.shuffle(order)
+        for runner in order:
+            runner.stage(calls, via)
+            results, times[runner] = runner.go()
+            if runner is submission:
+                if len(results) != len(calls):
+                    raise AssertionError("a timed run gave back another number of results than it was asked for")
+                for call, result in zip(calls, results, strict=True):
+                    verify(call, result)
+        verdict = current.add(times[baseline], times[submission])
+        if verdict is not Verdict.UNDECIDED:
+            return verdict, current
+    return Verdict.UNDECIDED, current
+
+
+def _calibrate(
+    baseline: LearnerFunction, inputs: Callable[[int], Call], seeds: Iterator[int], via: Callable[..., Any] | None
+) -> int:
+    best = math.inf
+    for _ in range(3):  # the first runs are cold
+        baseline.stage([inputs(next(seeds))], via)
+        best = min(best, baseline.go()[1])
+    return max(1, min(MAX_CALLS_PER_SAMPLE, math.ceil(MIN_SAMPLE_S / best)))
+
+
+def _random_seeds(rng: random.Random) -> Iterator[int]:
+    while True:
+        yield rng.getrandbits(48)
+
+
+def assert_faster(
+    submission: LearnerFunction,
+    baseline: LearnerFunction,
+    inputs: Callable[[int], Call],
+    reference: Callable[..., Any],
+    *,
+    reference_ratio: float,
+    via: Callable[..., Any] | None = None,
+    hint: str = "",
+    **tolerances: float,
+) -> None:
+    """Fail if *submission* is not at least ``sqrt(reference_ratio)`` times as fast as *baseline*.
+
+    ``reference_ratio`` is the speed-up that the reference fix reaches, as measured by ``benchmarks/speedups.py``; below
+    2.25 nothing is to be timed (raises ``ValueError``). Wrong outputs fail at once. A race that stays undecided after
+    a second, longer try *skips* the test: a noisy machine is never the learner's failure. With ``via``, what is timed is
+    ``via(function, *args, **kwargs)`` on both sides, and ``reference(*args, **kwargs)`` is what that must return.
+    """
+    if reference_ratio < 2.25:
+        raise ValueError(f"a fix that gains {reference_ratio:g} is not timed: count something instead (DESIGN, 5)")
+    k = math.sqrt(reference_ratio)
+    rng = random.Random()  # unpredictable on purpose: inputs that cannot be guessed cannot be answered beforehand
+
+    def verify(call: Call, result: Any) -> None:
+        args, kwargs = call
+        assert_matches(result, reference(*args, **kwargs), what=f"a timed result of `{submission.name}`", **tolerances)
+
+    for max_pairs in (FIRST_TRY_PAIRS, SECOND_TRY_PAIRS):
+        verdict, run = race(
+            submission, baseline, inputs, k, verify, max_pairs=max_pairs, seeds=_random_seeds(rng), rng=rng, via=via
+        )
+        if verdict is Verdict.FASTER:
+            return
+        if verdict is Verdict.NOT_FASTER:
+            raise Finding(
+                f"`{submission.name}` runs {run.median:.2g} times as fast as the {baseline.submission.label}; "
+                f"at least {k:.2g} times is asked for (median of {len(run.ratios)} pairs). {hint}".strip()
+            )
+    pytest.skip(f"the speed could not be measured here: {run.median:.2g} times as fast, {k:.2g} asked for, too noisy")

@@ -1,0 +1,81 @@
+"""Every exception that the autograder raises on purpose.
+
+::
+
+    ClinicError                    something a person can act on: its text is shown, never a traceback
+    ├── ChapterError               an authored chapter is not well formed (an author's mistake)
+    │   └── PlantingError          a solution region is malformed
+    ├── SubmissionRefused          a file holds no learner's code that could be graded
+    ├── IsolationUnavailable       the machine cannot isolate other people's code as asked
+    ├── WireError                  bytes from a worker that are not a message of ours
+    ├── SandboxError               the sandbox failed; never the learner's fault
+    └── LearnerError               the learner's code went wrong while a test used it
+        ├── LearnerException       it raised
+        ├── LearnerMissing         it does not define what a test asks for
+        ├── LearnerCrashed         its process ended (``os._exit``, a signal, out of memory)
+        └── LearnerTimeout         it did not answer in time
+
+:class:`Finding`, apart from this tree, is the ``AssertionError`` of a check whose figures may be told to anyone.
+
+A :class:`LearnerError` fails the test that met it. All others are ours or the caller's and cost nobody a point.
+"""
+
+
+class ClinicError(Exception):
+    """Base of all errors below; the text says what is wrong, where, and what to do next."""
+
+
+class ChapterError(ClinicError):
+    """An authored chapter cannot be used as it is."""
+
+
+class PlantingError(ChapterError):
+    """A solution region lacks a marker, or its two sides cannot be told apart."""
+
+
+class SubmissionRefused(ClinicError):
+    """A submitted file cannot be graded; the text is the reason, in words for its author."""
+
+
+class IsolationUnavailable(ClinicError):
+    """No sandbox works here that is strong enough for what was asked."""
+
+
+class WireError(ClinicError):
+    """A message is malformed, too large, or describes a tensor outside its own storage."""
+
+
+class SandboxError(ClinicError):
+    """A sandbox could not be started or broke down."""
+
+
+class LearnerError(ClinicError):
+    """The learner's code went wrong; the text is written for the learner."""
+
+
+class LearnerException(LearnerError):
+    """The learner's code raised an exception.
+
+    ``kind`` is the name of the exception's class and ``output`` the tail of what the code printed.
+    """
+
+    def __init__(self, message: str, kind: str = "", output: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.output = output
+
+
+class LearnerMissing(LearnerError):
+    """The notebook does not define the function that a test asks for."""
+
+
+class LearnerCrashed(LearnerError):
+    """The learner's process ended before it had answered."""
+
+
+class LearnerTimeout(LearnerError):
+    """The learner's code did not answer in time."""
+
+
+class Finding(AssertionError):
+    """A check's verdict that gives away no input: shown to learners even where a hidden test found it."""

@@ -1,0 +1,243 @@
+"""Grade one notebook: normalise it, run the chapter's tests against it in a sandbox, and say what it is worth."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from platformdirs import user_cache_path
+
+from autograder.chapter import Chapter, Task, chapter_of, find_chapters, find_root
+from autograder.errors import ChapterError
+from autograder.hardware import fingerprint
+from autograder.normalise import Normalised, normalise
+from autograder.notebook import Cell, read
+from autograder.program import Program, read_program
+from autograder.report import Outcome, Report, TaskReport, TestResult, score_task
+from autograder.session import Fixtures, Session, task_of
+from autograder.submission import Host, LiveRunner, Runner
+
+_VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at hand in a learner's copy."
+
+
+class _Only:
+    """Keeps the tests of the wanted tasks."""
+
+    def __init__(self, tasks: frozenset[str]) -> None:
+        self._tasks = tasks
+        self.of_test: dict[str, str] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        kept = [item for item in items if task_of(item) in self._tasks]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+        self.of_test = {f"{item.path.stem}::{item.name}": task_of(item) for item in kept}
+
+
+@contextlib.contextmanager
+def _plain_pytest() -> Iterator[None]:
+    """No options or plugins of the surrounding project: a grade depends on the chapter's tests alone."""
+    names = {"PYTEST_ADDOPTS": None, "PYTEST_PLUGINS": None, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    before = {name: os.environ.get(name) for name in names}
+    current = os.environ.get("PYTEST_CURRENT_TEST")  # a pytest inside a pytest would take the outer one's away
+    try:
+        _set_environment(names)
+        yield
+    finally:
+        _set_environment({**before, "PYTEST_CURRENT_TEST": current})
+
+
+def _set_environment(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def run_tests(session: Session, files: Sequence[Path], tasks: Iterable[str]) -> dict[str, list[TestResult]]:
+    """Run the tests in *files* that count for *tasks*, in this process; the results by task, in the tests' order.
+
+    Raises :class:`ChapterError` where the tests cannot be collected.
+    """
+    only = _Only(frozenset(tasks))
+    fixtures = Fixtures(lambda path: session)
+    options = ["-c", os.devnull, "--rootdir", os.sep, "--import-mode=importlib", "-p", "no:cacheprovider", "-s", "-q"]
+    noise = io.StringIO()
+    try:
+        with _plain_pytest(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):
+            status = pytest.main([*options, *map(str, files)], plugins=[fixtures, only, _Markers()])
+    finally:
+        session.close()
+    if status is pytest.ExitCode.INTERRUPTED and "error" not in noise.getvalue().lower():
+        raise KeyboardInterrupt
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise ChapterError(f"The tests of {session.chapter.name} could not be run:\n{noise.getvalue()[-2000:]}")
+    results: dict[str, list[TestResult]] = {task: [] for task in tasks}
+    worst: dict[str, TestResult] = {}
+    for result in session.results:  # a test that fails in teardown after passing has two
+        worst[result.name] = result
+    for name, result in worst.items():
+        results[only.of_test[name]].append(result)
+    return results
+
+
+class _Markers:
+    def pytest_configure(self, config: pytest.Config) -> None:
+        from autograder.session import MARKERS
+
+        for marker in MARKERS:
+            config.addinivalue_line("markers", marker)
+
+
+# --- which tests earn -------------------------------------------------------------------------------------------------
+
+
+def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], tasks: Sequence[str]) -> set[str]:
+    """The names of the tests that the untouched notebook passes: the guards. Run once, then remembered on disk."""
+    guards: set[str] = set()
+    for task in tasks:
+        store = user_cache_path("torch-clinic") / "starter" / f"{_key(chapter, device, files, task)}.json"
+        try:
+            known = json.loads(store.read_text())
+        except (OSError, ValueError):
+            session = Session(chapter, chapter.starter_program, lambda role: LiveRunner())
+            results = run_tests(session, files, [task])[task]
+            known = [result.name for result in results if result.outcome is Outcome.PASSED]
+            if not any(result.outcome is Outcome.ERROR for result in results):
+                _write_atomically(store, json.dumps(known))
+        guards |= set(known)
+    return guards
+
+
+def _key(chapter: Chapter, device: str, files: Sequence[Path], task: str) -> str:
+    import torch
+
+    digest = hashlib.sha256(f"{device} {torch.__version__} {task}".encode())
+    package = Path(__file__).parent
+    sources = [*files, *sorted(package.rglob("*.py")), *(file.parent / "reference.py" for file in files)]
+    for path in sources:
+        if path.is_file():
+            digest.update(path.read_bytes())
+    for cell in chapter.starter:
+        digest.update(f"{cell.kind}\0{cell.source}\0{cell.grade_id}\0".encode())
+    return digest.hexdigest()[:32]
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        os.replace(temporary, path)
+
+
+# --- grading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Grading:
+    """How to grade: the chapter, where code runs, and on which device."""
+
+    chapter: Chapter
+    host: Host
+    device: str = "cpu"
+    hidden: bool = True
+    """Whether hidden tests are used where they are at hand."""
+
+    def files(self) -> list[Path]:
+        """The test files that count."""
+        return [*self.chapter.visible_tests, *(self.chapter.hidden_tests if self.hidden else [])]
+
+    def grade(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Report:
+        """Grade a normalised submission; *owner* tells one learner's work from the next."""
+        chosen = [task for task in self.chapter.tasks if tasks is None or task.name in tasks]
+        program = read_program(submission.cells)
+        session = Session(self.chapter, program, lambda role: self.host.runner(owner, role))
+        results = run_tests(session, self.files(), [task.name for task in chosen])
+        reports = self._scored(chosen, results, submission.untouched, program)
+        notes = list(submission.notes)
+        notes += [f"Cell {cell!r} does not parse: {text}" for cell, text in program.errors().items()]
+        if not self.chapter.hidden_tests or not self.hidden:
+            notes.append(_VISIBLE_ONLY)
+        hardware = fingerprint(self.device, threads=1, isolation=self.host.isolation)
+        return Report(self.chapter.name, reports, tuple(notes), hardware)
+
+    def _scored(
+        self,
+        tasks: Sequence[Task],
+        results: Mapping[str, Sequence[TestResult]],
+        untouched: frozenset[str],
+        program: Program,
+    ) -> tuple[TaskReport, ...]:
+        guards = passed_by_starter(self.chapter, self.device, self.files(), [task.name for task in tasks])
+        return tuple(
+            score_task(
+                task.name,
+                task.points,
+                tuple(replace(result, earns=result.name not in guards) for result in results[task.name]),
+                touched=task.solution_cell not in untouched,
+            )
+            for task in tasks
+        )
+
+
+def grade_notebook(path: Path, root: Path | None = None, isolation: str = "auto", device: str = "cpu") -> Report:
+    """Grade the notebook at *path* as other people's work.
+
+    Raises :class:`~autograder.errors.SubmissionRefused` where it holds nothing that could be graded,
+    :class:`~autograder.errors.IsolationUnavailable` where it cannot be run safely, and :class:`ChapterError`.
+    """
+    submitted = read(path)
+    chapters = find_chapters(root or _root_for(path))
+    chapter = chapter_of(path, chapters, submitted)
+    normalised = normalise(chapter.starter, submitted, path.name)
+    with Host(isolation, device) as host:
+        return Grading(chapter, host, device).grade(normalised)
+
+
+def _root_for(path: Path) -> Path:
+    for start in (path.parent, Path.cwd(), Path(__file__).parent):
+        with contextlib.suppress(ChapterError):
+            return find_root(start)
+    raise ChapterError("No folder `exercises` or `solutions` is near. Run this inside the course's folder.")
+
+
+def grade_cells(cells: Sequence[Cell], grading: Grading, tasks: Sequence[str] | None = None) -> Report:
+    """Grade cells of our own making (a solution, a mutant, a wheat) as they stand."""
+    return grading.grade(Normalised(tuple(cells), (), frozenset()), tasks, owner=id(cells))
+
+
+def check_live(
+    chapter: Chapter,
+    namespace: dict[str, object],
+    tasks: Sequence[str],
+    on_result: Callable[[str, TestResult], None] | None = None,
+) -> list[TaskReport]:
+    """Run the visible tests of *tasks* against a live namespace: feedback, not a grade."""
+
+    def open_runner(role: str) -> Runner:
+        return LiveRunner(namespace if role == "submission" else None)
+
+    session = Session(chapter, None, open_runner, on_result=on_result)
+    results = run_tests(session, chapter.visible_tests, tasks)
+    guards = passed_by_starter(chapter, "cpu", chapter.visible_tests, tasks)
+    return [
+        score_task(
+            name,
+            chapter.task(name).points,
+            tuple(replace(result, earns=result.name not in guards) for result in results[name]),
+            touched=True,
+        )
+        for name in tasks
+    ]

@@ -1,0 +1,80 @@
+"""Devices, what they can show, and the fingerprint that goes into every report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from autograder.errors import ClinicError
+
+_LIBRARIES = ("torch", "numpy", "nbgrader", "torch-clinic")
+
+
+def resolve_device(name: str) -> str:
+    """The device to grade on: *name* as torch spells it, or the accelerator that is there for ``auto``, else ``cpu``.
+
+    Raises :class:`ClinicError` where the machine has no such device.
+    """
+    if name == "cpu":
+        return name
+    import torch
+
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if name == "auto":
+        return accelerator.type if accelerator is not None else "cpu"
+    try:
+        wanted = torch.device(name)
+    except RuntimeError:
+        raise ClinicError(f"--device {name}: torch knows no such device. Say cpu, cuda, mps or auto.") from None
+    if accelerator is None or wanted.type != accelerator.type:
+        has = "only a CPU" if accelerator is None else f"a CPU and {accelerator.type}"
+        raise ClinicError(f"--device {name}: this machine has {has}. Leave --device out to grade on the CPU.")
+    return name
+
+
+@cache
+def processor() -> str:
+    """The processor's name as the system gives it."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def fingerprint(device: str = "cpu", **more: Any) -> dict[str, Any]:
+    """What a result depends on: processor, cores, accelerator, versions; *more* adds threads, isolation, seed."""
+    import torch
+
+    accelerator = "none"
+    if torch.accelerator.is_available():
+        found = torch.accelerator.current_accelerator()
+        accelerator = f"{torch.accelerator.device_count()} x {found.type if found else 'unknown'}"
+        if torch.cuda.is_available():
+            accelerator = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    facts: dict[str, Any] = {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": processor(),
+        "cores": usable_cores(),
+        "accelerator": accelerator,
+        "device": device,
+        "python": sys.version.split()[0],
+    }
+    for library in _LIBRARIES:
+        try:
+            facts[library] = torch.__version__ if library == "torch" else version(library)
+        except PackageNotFoundError:
+            facts[library] = "not installed"
+    return {**facts, **more}

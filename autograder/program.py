@@ -1,0 +1,192 @@
+"""What of a notebook is run for a grade: its definitions, and of these only what a task needs.
+
+Imports, functions, classes and assignments at the top level count; calls, loops, plots and shell lines do not. From
+the functions that a test asks for, the names that they use are followed to the statements that bind them, so that a
+slow or broken demonstration elsewhere in the notebook costs nothing. Code is read here, never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autograder.notebook import Cell
+
+_TRANSPARENT = r"(?:time|timeit|prun|capture|memit)"
+"""IPython magics that run the code behind them: the code is kept and the magic dropped."""
+_CELL_MAGIC = re.compile(rf"^%%{_TRANSPARENT}\b[^\n]*(?:\n|$)")
+_LINE_MAGIC = re.compile(rf"^(\s*)%{_TRANSPARENT}\s+(?:-\w+\s+(?:\d+\s+)?)*", re.MULTILINE)
+_OTHER_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|.*\?{1,2}\s*)$")
+_ASSIGNED_MAGIC = re.compile(r"^(\s*)([\w, ]+=\s*)[%!].*$")
+
+_NAMESPACE_READERS = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__"})
+"""A function that uses one of these may reach names that reading its code does not show."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A top-level statement: where it stands, the names it binds and the names it may read."""
+
+    cell: int
+    index: int
+    binds: frozenset[str]
+    uses: frozenset[str]
+    wildcard: bool = False
+
+
+@dataclass(frozen=True)
+class CodeCell:
+    """A code cell as plain Python; ``error`` is the syntax error's text where it does not parse."""
+
+    name: str
+    source: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The definitions of a notebook, in its order."""
+
+    cells: tuple[CodeCell, ...]
+    statements: tuple[Statement, ...]
+
+    def errors(self) -> dict[str, str]:
+        """Cells that do not parse: name -> what Python says."""
+        return {cell.name: cell.error for cell in self.cells if cell.error}
+
+    def defines(self, name: str) -> bool:
+        """Whether some top-level statement binds *name*."""
+        return any(name in statement.binds or statement.wildcard for statement in self.statements)
+
+    def needed_for(self, names: Iterable[str]) -> list[tuple[CodeCell, list[int]]]:
+        """The cells to run so that *names* work, each with the indices of its statements, in order."""
+        wanted = set(names)
+        chosen: set[int] = {i for i, statement in enumerate(self.statements) if statement.wildcard}
+        grew = True
+        while grew:
+            grew = False
+            for i, statement in enumerate(self.statements):
+                if i not in chosen and statement.binds & wanted:
+                    chosen.add(i)
+                    wanted |= statement.uses
+                    grew = True
+            if wanted & _NAMESPACE_READERS:
+                chosen = set(range(len(self.statements)))
+                grew = False
+        by_cell: dict[int, list[int]] = {}
+        for i in sorted(chosen):
+            by_cell.setdefault(self.statements[i].cell, []).append(self.statements[i].index)
+        return [(self.cells[cell], indices) for cell, indices in by_cell.items()]
+
+
+def read_program(cells: Sequence[Cell]) -> Program:
+    """The definitions in the code cells, read without running anything."""
+    code_cells: list[CodeCell] = []
+    statements: list[Statement] = []
+    for number, cell in enumerate(cells):
+        if cell.kind != "code" and not cell.is_solution:
+            continue
+        name = cell.grade_id or f"cell {number + 1}"
+        source = without_magics(cell.source)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an invalid escape in a learner's string is no concern of ours
+                tree = ast.parse(source, filename=f"<{name}>")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            code_cells.append(CodeCell(name, source, _describe(error)))
+            continue
+        code_cells.append(CodeCell(name, source))
+        statements += [
+            _statement(node, len(code_cells) - 1, index) for index, node in enumerate(tree.body) if _is_definition(node)
+        ]
+    return Program(tuple(code_cells), tuple(statements))
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}"
+    return f"{type(error).__name__}: {error}"
+
+
+def without_magics(source: str) -> str:
+    """Plain Python of a cell: transparent magics (``%time``) are taken off, other magics and shell lines blanked.
+
+    The number of lines stays, so that a traceback names the line that the learner sees.
+    """
+    if source.lstrip().startswith("%%"):
+        source = source.lstrip()
+        stripped, count = _CELL_MAGIC.subn("\n", source, count=1)
+        if not count:
+            return ""  # a cell of another language (%%bash, %%writefile …)
+        source = stripped
+    try:
+        ast.parse(source)
+        return source  # plain Python already: a % or ! at a line's start stands inside a string
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    source = _LINE_MAGIC.sub(r"\1", source)
+    lines = []
+    for line in source.split("\n"):
+        if assigned := _ASSIGNED_MAGIC.match(line):
+            line = f"{assigned[1]}{assigned[2]}None"
+        elif other := _OTHER_MAGIC.match(line):
+            line = f"{other[1]}pass"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _is_definition(node: ast.stmt) -> bool:
+    match node:
+        case (
+            ast.Import()
+            | ast.ImportFrom()
+            | ast.FunctionDef()
+            | ast.AsyncFunctionDef()
+            | ast.ClassDef()
+            | ast.Assign()
+            | ast.AnnAssign()
+            | ast.AugAssign()
+            | ast.Pass()
+        ):
+            return True
+        case ast.If(body=body, orelse=orelse):
+            return all(map(_is_definition, [*body, *orelse]))
+        case ast.With(body=body):
+            return all(map(_is_definition, body))
+        case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
+            inner = [*body, *orelse, *final, *(statement for handler in handlers for statement in handler.body)]
+            return all(map(_is_definition, inner))
+        case _:
+            return type(node).__name__ == "TypeAlias"  # Python 3.12 and later
+
+
+def _statement(node: ast.stmt, cell: int, index: int) -> Statement:
+    binds: set[str] = set()
+    uses: set[str] = set()
+    wildcard = False
+    for child in ast.walk(node):
+        match child:
+            case ast.ImportFrom(module="__future__"):
+                wildcard = True  # changes how the code after it is compiled
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                wildcard = wildcard or any(alias.name == "*" for alias in aliases)
+                binds |= {(alias.asname or alias.name).split(".")[0] for alias in aliases}
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                binds.add(name)
+            case ast.Name(id=name, ctx=ast.Load()):
+                uses.add(name)
+            case ast.Name(id=name):
+                binds.add(name)
+            case ast.Constant(value=str(text)) if text.isidentifier():
+                uses.add(text)  # a quoted annotation
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                binds |= {name.id for name in ast.walk(child) if isinstance(name, ast.Name)}
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        uses |= binds - {node.name}  # names bound inside are local to it; being generous costs nothing
+        binds = {node.name}
+    elif isinstance(node, ast.AugAssign):
+        uses |= binds
+    return Statement(cell, index, frozenset(binds), frozenset(uses), wildcard)

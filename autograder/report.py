@@ -1,0 +1,129 @@
+"""What grading one notebook yields: frozen, and written as JSON with a schema version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+class Outcome(StrEnum):
+    """How one test ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    """The learner's code is wrong."""
+    TIMEOUT = "timeout"
+    """The learner's code did not come back in time."""
+    SKIPPED = "skipped"
+    """This hardware cannot show it; taken out of the denominator."""
+    ERROR = "error"
+    """A fault of ours: never costs the learner a point, always reported to the instructor."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the outcome says anything about the learner's code."""
+        return self not in (Outcome.SKIPPED, Outcome.ERROR)
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """One test's verdict; ``message`` is what the learner is told."""
+
+    __test__ = False  # pytest: not a test class, in spite of its name
+
+    name: str
+    outcome: Outcome
+    message: str = ""
+    description: str = ""
+    """The first line of the test's docstring: what was looked for."""
+    earns: bool = True
+    """False for a guard: a test that the untouched notebook passes too."""
+    hidden: bool = False
+    lesson: str = ""
+    """The section of the lesson to go back to."""
+    pitfalls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """The tests of one grade cell, and what they come to."""
+
+    task: str
+    score: float
+    max_score: float
+    tests: tuple[TestResult, ...] = ()
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether full marks were given."""
+        return self.score >= self.max_score
+
+
+@dataclass(frozen=True)
+class Report:
+    """The graded notebook."""
+
+    chapter: str
+    tasks: tuple[TaskReport, ...]
+    notes: tuple[str, ...] = ()
+    hardware: Mapping[str, Any] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def score(self) -> float:
+        """Sum of the tasks' scores, in points."""
+        return round(sum(task.score for task in self.tasks), 6)
+
+    @property
+    def max_score(self) -> float:
+        """Sum of the points that can be had, in points."""
+        return sum(task.max_score for task in self.tasks)
+
+    def task(self, name: str) -> TaskReport:
+        """The report of task *name*; ``KeyError`` where the chapter has none of that name."""
+        for task in self.tasks:
+            if task.task == name:
+                return task
+        raise KeyError(name)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The report as JSON (keys as in README, section "Instructors")."""
+        data = {
+            "schema_version": self.schema_version,
+            "chapter": self.chapter,
+            "score": self.score,
+            "max_score": self.max_score,
+            "tasks": [asdict(task) for task in self.tasks],
+            "notes": list(self.notes),
+            "hardware": dict(self.hardware),
+        }
+        return json.dumps(data, indent=indent)
+
+
+def score_task(task: str, points: float, tests: tuple[TestResult, ...], *, touched: bool) -> TaskReport:
+    """Credit for one task.
+
+    ``points × earning tests passed / earning tests that count``, and 0 where a guard fails. Where this machine could
+    run none of the earning tests, nothing is known: a changed cell keeps its points (a fault of ours costs nobody
+    anything), an untouched one (``touched=False``) has none, and the report says so.
+    """
+    counted = [test for test in tests if test.outcome.counts]
+    guards_hold = all(test.outcome is Outcome.PASSED for test in counted if not test.earns)
+    earning = [test for test in counted if test.earns]
+    note = ""
+    if not guards_hold:
+        score = 0.0
+        note = "A test that held before your change fails now, so the task has no points yet."
+    elif earning:
+        passed = sum(test.outcome is Outcome.PASSED for test in earning)
+        score = points * passed / len(earning)
+    else:
+        score = points if touched else 0.0
+        note = "None of this task's tests could be run on this machine; an instructor should look at it."
+    return TaskReport(task, round(score, 6), points, tests, note)

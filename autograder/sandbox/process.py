@@ -1,0 +1,307 @@
+"""The judge's end of a warm process and of its forks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder.errors import (
+    IsolationUnavailable,
+    LearnerCrashed,
+    LearnerTimeout,
+    SandboxError,
+    WireError,
+)
+from autograder.replies import value_of
+from autograder.sandbox.backends import BACKENDS, Launch
+from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
+
+_STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "worker.py")
+"""All that a worker needs of this package; nothing else of it can be read from inside."""
+_START_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one use may take: bytes of memory (beyond the warm process's) and of disk, counts of the rest."""
+
+    memory: int = 2_000_000_000
+    processes: int = 64
+    files: int = 256
+    disk: int = 100_000_000
+
+
+class Use:
+    """One fork: a namespace of learner's code, asked over its own channel."""
+
+    def __init__(self, sandbox: Sandbox, number: int, channel: socket.socket) -> None:
+        self._sandbox = sandbox
+        self._number = number
+        self._channel = channel
+        self._over: Exception | None = None
+        self._greeted = False
+        # what fails before this answer is ours; what fails after it is the learner's code, whatever it pretends
+        self.request({"op": "hello", "device": sandbox.device}, _START_TIMEOUT_S)
+        self._greeted = True
+
+    def request(self, message: Mapping[str, Any], timeout: float) -> Any:
+        """Send a request and wait at most *timeout* seconds for its value.
+
+        Raises a :class:`~autograder.errors.LearnerError`; after a timeout or a crash the use is over, and every later
+        request raises the same again.
+        """
+        answer, _ = self.send(message, timeout)
+        return self.receive(answer)
+
+    def send(self, message: Mapping[str, Any], timeout: float) -> tuple[bytearray, float]:
+        """Send a request; the raw answer and the seconds until its last byte had arrived, on the judge's clock."""
+        if self._over is not None:
+            raise self._over
+        data = encode(dict(message))
+        deadline = time.monotonic() + timeout
+        try:
+            start = time.perf_counter()
+            self._write(struct.pack("<Q", len(data)) + data, deadline)
+            (length,) = struct.unpack("<Q", self._read(8, deadline))
+            if length > 2 * MAX_MESSAGE_BYTES:
+                raise WireError("an answer of impossible length")
+            answer = self._read(length, deadline)
+            return answer, time.perf_counter() - start
+        except TimeoutError:
+            self._end(LearnerTimeout(f"did not come back within {timeout:g} s"))
+        except (OSError, EOFError):
+            self._end(self._crash())
+        except WireError as error:
+            self._end(LearnerCrashed(f"the process sent something that is no answer ({error})"))
+        raise AssertionError("unreachable")
+
+    def receive(self, answer: bytearray) -> Any:
+        """The value in a raw answer, or the learner's error raised."""
+        try:
+            reply = decode(answer)
+            if not isinstance(reply, dict):
+                raise WireError("an answer of another form")
+            return value_of(reply)
+        except (WireError, KeyError, TypeError) as problem:
+            self._end(LearnerCrashed(f"the process sent something that is no answer ({problem})"))
+            raise AssertionError("unreachable") from None
+
+    def close(self) -> None:
+        """End the use and everything it started."""
+        self._channel.close()
+        self._sandbox._end_use(self._number)
+
+    def _end(self, reason: Exception) -> None:
+        self._over = reason
+        self.close()
+        raise reason
+
+    def _crash(self) -> Exception:
+        notice = self._sandbox._exit_notice(self._number)
+        if not self._greeted:
+            return SandboxError(f"a worker could not be set up: {self._sandbox.diagnosis()}")
+        if notice is None:
+            return LearnerCrashed("the process ended before it had answered")
+        if notice["reason"] == "memory":
+            limit = self._sandbox.limits.memory / 1e9
+            return LearnerCrashed(f"the process took more than the {limit:g} GB of memory that it may have")
+        code = int(notice["code"])
+        if code < 0:
+            return LearnerCrashed(f"the process was ended by signal {signal.Signals(-code).name}")
+        return LearnerCrashed(f"the process exited (status {code}) before it had answered")
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            self._channel.settimeout(_left(deadline))
+            view = view[self._channel.send(view) :]
+
+    def _read(self, size: int, deadline: float) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            self._channel.settimeout(_left(deadline))
+            count = self._channel.recv_into(view)
+            if count == 0:
+                raise EOFError
+            view = view[count:]
+        return data
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+class Sandbox:
+    """One warm process. ``isolation`` names the backend that is in force."""
+
+    def __init__(self, isolation: str, limits: Limits, device: str) -> None:
+        self.isolation = isolation
+        self.limits = limits
+        self.device = device
+        self._numbers = itertools.count(1)
+        self._exits: dict[int, dict[str, Any]] = {}
+        self._buffer = b""
+        self._stage = Path(tempfile.mkdtemp(prefix="torch-clinic-"))
+        self._stage.chmod(0o755)
+        _stage_worker(self._stage)
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._launch: Launch = BACKENDS[isolation](self._stage, limits.disk, device)
+                self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close())
+                self._process = subprocess.Popen(
+                    self._launch.argv,
+                    env=self._launch.environment,
+                    stdin=theirs,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._stderr,
+                    start_new_session=True,
+                )
+            except BaseException:
+                shutil.rmtree(self._stage, ignore_errors=True)
+                raise
+        try:
+            self._await("ready", _START_TIMEOUT_S)
+        except SandboxError:
+            reason = self.diagnosis()
+            self.close()
+            raise IsolationUnavailable(f"{isolation} does not work on this machine: {reason}") from None
+
+    @property
+    def separates_uses(self) -> bool:
+        """Whether uses are hidden from each other, so that one sandbox may serve several submissions."""
+        return self._launch.isolate == "namespaces"
+
+    def use(self, threads: int = 1) -> Use:
+        """Fork the warm process; *threads* is what torch may use in it."""
+        number = next(self._numbers)
+        ours, theirs = socket.socketpair()
+        limits = {**asdict(self.limits), "own_processes": self._launch.own_processes}
+        request = {
+            "op": "fork",
+            "use": number,
+            "limits": limits,
+            "threads": threads,
+            "isolate": self._launch.isolate,
+        }
+        with theirs:
+            self._command(request, [theirs.fileno()])
+        return Use(self, number, ours)
+
+    def close(self) -> None:
+        """End the warm process with all its uses, and remove the scratch folder."""
+        self._control.close()
+        try:
+            self._process.wait(timeout=_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self._process.wait()
+        self._stderr.close()
+        shutil.rmtree(self._stage, ignore_errors=True)
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def diagnosis(self) -> str:
+        """The last line that the warm process wrote to stderr."""
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it ended without a word"
+
+    def _end_use(self, number: int) -> None:
+        if number not in self._exits and self._process.poll() is None:
+            try:
+                self._command({"op": "end", "use": number}, [])
+                self._exit_notice(number)  # it is gone only now
+            except SandboxError:
+                pass  # the whole sandbox is gone, and the use with it
+
+    def _exit_notice(self, number: int) -> dict[str, Any] | None:
+        try:
+            while number not in self._exits:
+                self._await("exited", _END_TIMEOUT_S)
+        except SandboxError:
+            return None
+        return self._exits[number]
+
+    def _command(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+        except OSError:
+            raise SandboxError(f"the warm process is gone: {self.diagnosis()}") from None
+        self._await("ack", _END_TIMEOUT_S + _START_TIMEOUT_S)
+
+    def _await(self, key: str, timeout: float) -> None:
+        """Read notices until one with *key* has come."""
+        deadline = time.monotonic() + timeout
+        while True:
+            line, separator, rest = self._buffer.partition(b"\n")
+            if separator:
+                self._buffer = rest
+                notice = json.loads(line)
+                if "exited" in notice:
+                    self._exits[notice["exited"]] = notice
+                if key in notice:
+                    return
+                continue
+            try:
+                self._control.settimeout(_left(deadline))
+                data = self._control.recv(4096)
+            except OSError:
+                data = b""
+            if not data:
+                raise SandboxError(f"the warm process does not answer: {self.diagnosis()}")
+            self._buffer += data
+
+
+def _stage_worker(stage: Path) -> None:
+    package = Path(__file__).resolve().parents[1]
+    target = stage / "autograder"
+    target.mkdir()
+    for name in _STAGED:
+        shutil.copyfile(package / name, target / name)
+
+
+def start(isolation: str = "auto", limits: Limits | None = None, device: str = "cpu") -> Sandbox:
+    """Start a sandbox; ``auto`` takes the strongest that works here and never none.
+
+    Raises :class:`IsolationUnavailable` with what to install or to ask for.
+    """
+    limits = limits or Limits()
+    if isolation != "auto":
+        return Sandbox(isolation, limits, device)
+    reasons = []
+    for name in ("bubblewrap", "sandlock"):
+        try:
+            return Sandbox(name, limits, device)
+        except IsolationUnavailable as error:
+            reasons.append(str(error))
+    raise IsolationUnavailable(
+        "No sandbox works here, and other people's code is not run without one:\n  "
+        + "\n  ".join(reasons)
+        + "\nFor code that you trust, say --isolation none."
+    )

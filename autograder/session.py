@@ -1,0 +1,278 @@
+"""One run of a chapter's tests against one submission: the fixtures that tests get, and the results they leave.
+
+Used in two ways: by :mod:`autograder.grading`, which runs pytest inside the judge, and by the pytest face, for people
+who type ``pytest exercises``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from getpass import getuser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from autograder.chapter import Chapter
+from autograder.errors import (
+    ChapterError,
+    ClinicError,
+    Finding,
+    LearnerError,
+    LearnerException,
+    LearnerMissing,
+    LearnerTimeout,
+)
+from autograder.notebook import Cell
+from autograder.pictures import random_clip
+from autograder.program import Program, read_program
+from autograder.replies import public_kind
+from autograder.report import Outcome, TestResult
+from autograder.submission import Runner, Submission
+
+MARKERS = (
+    "task(name): the grade cell that the test counts for",
+    "pitfall(*rows): the rows of the syllabus that the test catches",
+    "lesson(section): the section of the lesson to reread when the test fails",
+    "timed: takes times, so nothing else of ours may run beside it",
+)
+_MESSAGE_LINES = 12
+_TIMING_LOCK = Path(tempfile.gettempdir()) / f"torch-clinic-timing-{getuser()}.lock"
+
+
+@dataclass
+class Session:
+    """A chapter, a submission to it, and where code runs.
+
+    ``program`` is what the submission defines, None for a live kernel. ``open_runner(role)`` opens somewhere to run,
+    ``role`` being ``submission`` or ``baseline``: each gets a place of its own.
+    """
+
+    chapter: Chapter
+    program: Program | None
+    open_runner: Callable[[str], Runner]
+    results: list[TestResult] = field(default_factory=list)
+    on_result: Callable[[str, TestResult], None] | None = None
+    _task: str = ""
+    _open: dict[str, Submission] = field(default_factory=dict)
+
+    def submission(self, task: str) -> Submission:
+        """The submission as *task*'s tests see it: a new process for each task."""
+        return self._for_task(task, "submission", self.program, lambda: self.open_runner("submission"))
+
+    def baseline(self, task: str, which: str = "starter") -> Submission:
+        """What a submission is measured against: the starter, the solution with the one bug of pitfall *which*, or code.
+
+        Raises :class:`ChapterError` for a pitfall that has no region in the task.
+        """
+        if which == "starter":
+            program, label = self.chapter.starter_program, "original version"
+        elif "\n" in which:
+            cell = Cell("code", f"import torch\n{which}")
+            program, label = read_program([cell]), "plain version"
+        else:
+            found = [m for m in self.chapter.mutants() if m.region.pitfall == which and m.task == task]
+            if not found:
+                raise ChapterError(f"{self.chapter.name}, task {task}: no region for a baseline named {which!r}")
+            program, label = read_program(found[0].cells), "version with that bug"
+        submission = self._for_task(task, f"baseline {which}", program, lambda: self.open_runner("baseline"))
+        submission.label = label
+        return submission
+
+    def _for_task(self, task: str, role: str, program: Program | None, opener: Callable[[], Runner]) -> Submission:
+        if task != self._task:
+            self.close()
+            self._task = task
+        if role not in self._open:
+            self._open[role] = Submission(opener, program, role)
+        return self._open[role]
+
+    def learner_answered(self) -> bool:
+        """Whether the current task's submission has been called at all."""
+        return "submission" in self._open and self._open["submission"].answered
+
+    def close(self) -> None:
+        """End the current task's processes."""
+        for submission in self._open.values():
+            submission.close()
+        self._open = {}
+        self._task = ""
+
+
+def task_of(item: pytest.Item) -> str:
+    """The task that a test counts for; raises ``pytest.UsageError`` for a test without one."""
+    marker = item.get_closest_marker("task")
+    if marker is None or len(marker.args) != 1:
+        raise pytest.UsageError(f'{item.nodeid}: an exercise test needs @pytest.mark.task("name of its grade cell")')
+    return str(marker.args[0])
+
+
+class Fixtures:
+    """The pytest plugin with the fixtures; ``find(path)`` gives the session that a test file belongs to."""
+
+    def __init__(self, find: Callable[[Path], Session | None]) -> None:
+        self._find = find
+
+    def session_of(self, item: pytest.Item) -> Session | None:
+        """The session of a test, None for a test that is none of ours."""
+        return self._find(item.path)
+
+    def _of_request(self, request: pytest.FixtureRequest) -> Session:
+        session = self._find(request.path)
+        if session is None:
+            raise pytest.UsageError(f"{request.path}: not a test of a chapter under exercises/ or solutions/")
+        return session
+
+    @pytest.fixture
+    def submission(self, request: pytest.FixtureRequest) -> Submission:
+        """The learner's notebook: its functions are attributes."""
+        return self._of_request(request).submission(task_of(request.node))
+
+    @pytest.fixture
+    def baseline(self, request: pytest.FixtureRequest) -> Callable[[str], Submission]:
+        """What a speed-up is measured against: ``baseline("starter")``, or with a pitfall or source instead."""
+        session, task = self._of_request(request), task_of(request.node)
+        return lambda which="starter": session.baseline(task, which)
+
+    @pytest.fixture
+    def starter_source(self, request: pytest.FixtureRequest) -> Callable[[str], str]:
+        """``starter_source(grade_id)``: the source of a solution cell as it was handed out."""
+        cells = {cell.grade_id: cell.source for cell in self._of_request(request).chapter.starter}
+        return cells.__getitem__
+
+    @pytest.fixture
+    def reference(self, request: pytest.FixtureRequest) -> ModuleType:
+        """The chapter's reference implementation; only hidden tests have it."""
+        return load_module(request.path.parent / "reference.py")
+
+    @pytest.fixture
+    def photographs(self) -> Callable[..., Any]:
+        """``photographs(seed, n_frames, height, width)``: a clip from a real photograph, uint8, channels last."""
+        return random_clip
+
+    @pytest.fixture(autouse=True)
+    def _quiet_machine(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        if request.node.get_closest_marker("timed") is None:
+            yield
+            return
+        with FileLock(_TIMING_LOCK):
+            yield
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Tests of one task run together, since they share a process; tasks in the notebook's order."""
+
+        def order(item: pytest.Item) -> tuple[str, int]:
+            session = self.session_of(item)
+            if session is None:
+                return ("", 0)
+            names = [task.name for task in session.chapter.tasks]
+            session.chapter.task(task_of(item))  # raises for a task that is not there
+            return (session.chapter.name, names.index(task_of(item)))
+
+        items.sort(key=order)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Iterator[Any]:  # a generator: what it yields back is the report
+        """Note the outcome of each test in its session, and show a failure as its message instead of a traceback."""
+        report = yield
+        session = self.session_of(item)
+        if session is None or (call.when == "teardown" and call.excinfo is None):
+            return report
+        if call.when == "setup" and call.excinfo is None:
+            return report
+        result = _result(item, call, session)
+        session.results.append(result)
+        if session.on_result is not None:
+            session.on_result(task_of(item), result)
+        if result.outcome in (Outcome.FAILED, Outcome.TIMEOUT):
+            report.longrepr = f"{result.description}\n{result.message}".strip()
+        return report
+
+
+def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) -> TestResult:
+    hidden = item.path.parent.name == "hidden"
+    error = call.excinfo.value if call.excinfo is not None else None
+    outcome = _outcome(error, call.when, session)
+    function = getattr(item, "function", None)
+    docstring = (getattr(function, "__doc__", None) or "").strip()
+    description = docstring.splitlines()[0] if docstring else item.name
+    lesson = item.get_closest_marker("lesson")
+    pitfalls = [str(row) for marker in item.iter_markers("pitfall") for row in marker.args]
+    return TestResult(
+        name=f"{item.path.stem}::{item.name}",
+        outcome=outcome,
+        message=_message(error, outcome, hidden),
+        description=description,
+        hidden=hidden,
+        lesson=str(lesson.args[0]) if lesson is not None else "",
+        pitfalls=tuple(dict.fromkeys(pitfalls)),
+    )
+
+
+def _outcome(error: BaseException | None, when: str | None, session: Session) -> Outcome:
+    if error is None:
+        return Outcome.PASSED
+    if isinstance(error, pytest.skip.Exception):
+        return Outcome.SKIPPED
+    if isinstance(error, LearnerTimeout):
+        return Outcome.TIMEOUT
+    if isinstance(error, AssertionError | LearnerError | pytest.fail.Exception):
+        return Outcome.FAILED
+    # A test that stumbles over what the learner's code gave it has found a fault of that code. Were it counted as ours,
+    # an answer made to trip the test would cost nothing.
+    stumbled = when == "call" and not isinstance(error, ClinicError) and session.learner_answered()
+    return Outcome.FAILED if stumbled else Outcome.ERROR
+
+
+def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str:
+    if error is None:
+        return ""
+    if outcome is Outcome.ERROR:
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, pytest.skip.Exception):
+        return str(error.msg)
+    if isinstance(error, LearnerException):
+        if hidden:
+            kind = public_kind(error)
+            return f"Your code raised {kind}." if kind else "Your code raised an exception."
+        printed = f"\nIt printed: {error.output[-300:].strip()}" if error.output.strip() else ""
+        return _capitalised(f"your code {error}{printed}")
+    if isinstance(error, LearnerMissing):
+        return _capitalised(str(error).partition(";")[0] if hidden else str(error)) + "."
+    if isinstance(error, LearnerError):
+        return f"Your code {error}."
+    if isinstance(error, Finding):
+        return _capitalised(str(error))
+    if hidden:
+        return ""
+    if isinstance(error, AssertionError):
+        lines = str(error).strip().splitlines() or ["the check does not hold"]
+        return _capitalised("\n".join(lines[:_MESSAGE_LINES]))
+    return f"The result could not be used: {type(error).__name__}: {error}"
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def load_module(path: Path) -> ModuleType:
+    """The module in a file, by its path: chapters may all have a ``reference.py``. Raises :class:`ChapterError`."""
+    name = f"clinic_{abs(hash(path.resolve()))}_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ChapterError(f"{path} is missing; a hidden test needs it")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,305 @@
+"""The proxy that tests use: a learner's functions as attributes, wherever they run.
+
+Three forms behind one class: a sandboxed worker, a plain child process, and the live kernel (``check`` in a notebook).
+A test cannot tell which it has: arguments and results cross by the same wire format in all three.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from autograder.errors import ChapterError, IsolationUnavailable, LearnerMissing, SandboxError
+from autograder.program import Program
+from autograder.replies import value_of
+from autograder.runtime import Runtime
+from autograder.sandbox import Limits, Sandbox, Use, start
+from autograder.wire import decode, encode
+
+CALL_TIMEOUT_S = 20.0
+"""How long one request may take. Generous: it is there to end a hang, not to ask for speed."""
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of one call."""
+
+
+class Runner(Protocol):
+    """Somewhere that requests are answered."""
+
+    def request(self, message: Mapping[str, Any], timeout: float) -> Any:
+        """The value of one request; raises a LearnerError."""
+
+    def timed(self, message: Mapping[str, Any], timeout: float) -> tuple[Any, float]:
+        """The value of one request and the seconds from asking until all of it had arrived."""
+
+    def close(self) -> None:
+        """Give back what the runner holds."""
+
+
+class WorkerRunner:
+    """Requests answered by one fork of a warm process."""
+
+    def __init__(self, use: Use) -> None:
+        self._use = use
+
+    def request(self, message: Mapping[str, Any], timeout: float) -> Any:
+        """See :class:`Runner`."""
+        return self._use.request(message, timeout)
+
+    def timed(self, message: Mapping[str, Any], timeout: float) -> tuple[Any, float]:
+        """See :class:`Runner`."""
+        answer, elapsed = self._use.send(message, timeout)
+        return self._use.receive(answer), elapsed
+
+    def close(self) -> None:
+        """See :class:`Runner`."""
+        self._use.close()
+
+
+class LiveRunner:
+    """Requests answered in this process: feedback for a learner in their own kernel, not a grade."""
+
+    def __init__(self, namespace: dict[str, Any] | None = None) -> None:
+        self._runtime = Runtime(namespace)
+
+    def request(self, message: Mapping[str, Any], timeout: float) -> Any:
+        """See :class:`Runner`; the timeout is the learner's patience."""
+        return self.timed(message, timeout)[0]
+
+    def timed(self, message: Mapping[str, Any], timeout: float) -> tuple[Any, float]:
+        """See :class:`Runner`."""
+        copy = decode(bytearray(encode(dict(message))))  # the test's own tensors stay out of reach, as they do elsewhere
+        begin = time.perf_counter()
+        reply = self._runtime.handle(copy)
+        if reply.get("error", {}).get("kind") == "KeyboardInterrupt":
+            raise KeyboardInterrupt
+        if "value" in reply:
+            answer = encode_reply(reply)
+        else:
+            answer = encode(reply)
+        elapsed = time.perf_counter() - begin
+        return value_of(decode(bytearray(answer))), elapsed
+
+    def close(self) -> None:
+        """See :class:`Runner`."""
+
+
+def encode_reply(reply: Mapping[str, Any]) -> bytes:
+    """A reply's bytes; one that cannot be sent becomes the error that says why."""
+    from autograder.errors import WireError
+
+    try:
+        return encode(dict(reply))
+    except WireError as error:
+        return encode({"error": {"kind": "WireError", "message": str(error), "where": ""}})
+
+
+class Host:
+    """Keeps warm sandboxes at hand and replaces them when they break or when another learner's turn comes."""
+
+    def __init__(self, isolation: str = "auto", device: str = "cpu", limits: Limits | None = None) -> None:
+        self._wanted = isolation
+        self._device = device
+        self._limits = limits
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._owners: dict[str, object] = {}
+
+    @property
+    def isolation(self) -> str:
+        """The backend in force; starts it where nothing runs yet."""
+        return self._warm("submission").isolation
+
+    def runner(self, owner: object = None, role: str = "submission", threads: int = 1) -> WorkerRunner:
+        """A fork for *owner*, who plays *role* (``submission`` or ``baseline``).
+
+        Where the backend cannot hide one use from the next, a new owner gets a new sandbox, and a baseline one of its
+        own. Elsewhere one sandbox serves all.
+        """
+        sandbox = self._warm("submission")
+        if not sandbox.separates_uses:
+            if owner != self._owners.get(role, owner):
+                self._close(role)
+            self._owners[role] = owner
+        else:
+            role = "submission"
+        try:
+            return WorkerRunner(self._warm(role).use(threads))
+        except SandboxError:  # learner's code may have ended the warm process; a second failure is ours
+            self._close(role)
+            return WorkerRunner(self._warm(role).use(threads))
+
+    def _warm(self, role: str) -> Sandbox:
+        if role not in self._sandboxes:
+            try:
+                self._sandboxes[role] = start(self._wanted, self._limits, self._device)
+            except OSError as error:
+                raise IsolationUnavailable(f"a worker could not be started: {error}") from None
+        return self._sandboxes[role]
+
+    def _close(self, role: str) -> None:
+        if role in self._sandboxes:
+            self._sandboxes.pop(role).close()
+
+    def close(self) -> None:
+        """End every sandbox that runs."""
+        for role in list(self._sandboxes):
+            self._close(role)
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class LearnerFunction:
+    """One function of the learner's; calling it runs it where the submission runs."""
+
+    def __init__(self, submission: Submission, name: str) -> None:
+        self.submission = submission
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result, as plain data; raises a :class:`~autograder.errors.LearnerError`."""
+        return self.submission._ask({"op": "call", "function": self.name, "args": args, "kwargs": kwargs}, {self.name})
+
+    def probe(self, probe: Callable[..., Any], *args: Any) -> Any:
+        """Run ``probe(function, *args)`` beside the learner's code, see :meth:`Submission.run`."""
+        return self.submission._ask(
+            {"op": "call", "probe": _applied(probe, self.name), "function": "applied", "args": args, "kwargs": {}},
+            {self.name},
+        )
+
+    def stage(self, calls: Sequence[Call], via: Callable[..., Any] | None = None) -> None:
+        """Hand over the inputs of calls to be timed; nothing of the learner's runs yet.
+
+        With ``via`` each call is ``via(function, *args, **kwargs)``, for results that are large and need not travel.
+        """
+        message: dict[str, Any] = {"op": "stage", "function": self.name, "calls": list(calls)}
+        if via is not None:
+            message |= {"probe": _applied(via, self.name), "function": "applied"}
+        self.submission._ask(message, {self.name})
+
+    def go(self) -> tuple[list[Any], float]:
+        """Run the staged calls: their results, and the seconds until the last byte of them was here."""
+        return self.submission._timed({"op": "go"})
+
+
+class Submission:
+    """A notebook's functions as attributes: ``submission.to_patches(frames, size=8)``.
+
+    ``program`` is what the notebook defines (None for a live kernel, which has run it already); a name that it does
+    not define raises :class:`~autograder.errors.LearnerMissing` when called, with the syntax error that hides it.
+    """
+
+    def __init__(self, open_runner: Callable[[], Runner], program: Program | None, label: str = "submission") -> None:
+        self._open = open_runner
+        self._program = program
+        self._runner: Runner | None = None
+        self._loaded: set[tuple[str, int]] = set()
+        self._problems: list[str] = []
+        self.label = label
+        self.timeout = CALL_TIMEOUT_S
+        self.answered = False
+        """Whether any of the learner's code has been asked for and has come back, with whatever result."""
+
+    def __getattr__(self, name: str) -> LearnerFunction:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return LearnerFunction(self, name)
+
+    def run(self, probe: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run ``probe(learner, *args, **kwargs)`` beside the learner's code and return its plain data.
+
+        The probe is sent as source: it must be self-contained, may use ``torch``, and finds the learner's functions as
+        attributes of its first parameter. Whatever it returns could be forged by code that knows the right answer, so
+        it must carry none.
+        """
+        source, name = _source(probe)
+        message = {"op": "call", "probe": source, "function": name, "args": args, "kwargs": kwargs}
+        return self._ask(message, _attributes_of_first_parameter(source))
+
+    def close(self) -> None:
+        """End the process behind this submission; the next call starts afresh."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+        self._loaded = set()
+        self._problems = []
+
+    def _ready(self, names: set[str]) -> Runner:
+        if self._runner is None:
+            self._runner = self._open()
+        if self._program is None:
+            return self._runner
+        cells = []
+        for cell, indices in self._program.needed_for(names):
+            keep = [index for index in indices if (cell.name, index) not in self._loaded]
+            self._loaded |= {(cell.name, index) for index in keep}
+            if keep:
+                cells.append({"name": cell.name, "source": cell.source, "keep": keep})
+        if cells:
+            problems = self._runner.request({"op": "load", "cells": cells}, self.timeout)
+            self._problems = [f"{p['where'] or p['cell']}: {p['kind']}: {p['message']}" for p in problems]
+        return self._runner
+
+    def _ask(self, message: dict[str, Any], names: set[str]) -> Any:
+        runner = self._prepared(names)
+        try:
+            return runner.request(message, self.timeout)
+        except LearnerMissing as error:
+            raise self._explained(error) from None
+        finally:
+            self.answered = True
+
+    def _timed(self, message: dict[str, Any]) -> tuple[list[Any], float]:
+        runner = self._prepared(set())
+        self.answered = True
+        return runner.timed(message, self.timeout)
+
+    def _prepared(self, names: set[str]) -> Runner:
+        missing = [name for name in names if self._program is not None and not self._program.defines(name)]
+        if missing:
+            self.answered = True
+            raise self._explained(LearnerMissing(f"the notebook does not define `{missing[0]}`"))
+        return self._ready(names)
+
+    def _explained(self, error: LearnerMissing) -> LearnerMissing:
+        reasons = list(self._problems)
+        if self._program is not None:
+            reasons += [f"{cell} does not parse ({text})" for cell, text in self._program.errors().items()]
+        return LearnerMissing("; ".join([str(error), *reasons])) if reasons else error
+
+
+@cache
+def _source(probe: Callable[..., Any]) -> tuple[str, str]:
+    try:
+        source = textwrap.dedent(inspect.getsource(probe))
+    except OSError:
+        raise ChapterError(f"the source of probe {probe!r} cannot be read; define it in a file") from None
+    tree = ast.parse(source)
+    if not isinstance(tree.body[0], ast.FunctionDef):
+        raise ChapterError(f"probe {probe!r} must be a plain function (def), not a lambda or method")
+    return source, tree.body[0].name
+
+
+@cache
+def _applied(probe: Callable[..., Any], name: str) -> str:
+    source, probe_name = _source(probe)
+    return f"{source}\n\ndef applied(learner, *args, **kwargs):\n    return {probe_name}(learner.{name}, *args, **kwargs)\n"
+
+
+def _attributes_of_first_parameter(source: str) -> set[str]:
+    function = ast.parse(source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    first = function.args.args[0].arg
+    return {
+        node.attr
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == first
+    }
