@@ -312,6 +312,7 @@ def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None
         except WireError as error:
             reply = {"error": {"kind": "WireError", "message": str(error), "where": ""}, "output": reply["output"]}
             data = encode(reply)
+        del message, request, reply  # before the answer: giving large buffers back must not fall into the next request
         channel.sendall(struct.pack("<Q", len(data)) + data)
 
 

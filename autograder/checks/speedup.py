@@ -32,6 +32,10 @@ MIN_SAMPLE_S = 0.005
 MAX_CALLS_PER_SAMPLE = 64
 
 
+MEASURED: list[tuple[str, float, list[float]]] = []
+"""(function, k, ratios) of each race run in this process, for ``benchmarks/``."""
+
+
 class Verdict(StrEnum):
     """What a race can end with."""
 
@@ -150,6 +154,7 @@ def assert_faster(
         verdict, run = race(
             submission, baseline, inputs, k, verify, max_pairs=max_pairs, seeds=_random_seeds(rng), rng=rng, via=via
         )
+        MEASURED.append((submission.name, k, run.ratios))
         if verdict is Verdict.FASTER:
             return
         if verdict is Verdict.NOT_FASTER:

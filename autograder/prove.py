@@ -1,0 +1,202 @@
+"""Tests the tests: solution and wheats pass, starter, mutants and chaffs fail where they should. Writes the kill matrix.
+
+``python -m autograder.prove [CHAPTER …]`` prints what it finds and writes ``docs/kill_matrix.md``; exit status 1 where
+something does not hold.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograder import planting
+from autograder.chapter import Chapter, find_chapters, find_root
+from autograder.errors import ChapterError
+from autograder.grading import Grading, grade_cells
+from autograder.notebook import Cell
+from autograder.report import Outcome, Report, TestResult
+from autograder.submission import Host
+from autograder.variants import Variant, read_variants
+
+MATRIX = Path("docs") / "kill_matrix.md"
+_SIGNS = {Outcome.PASSED: "·", Outcome.SKIPPED: "?", Outcome.ERROR: "!"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something to grade: ``kind`` is solution, starter, wheat, decoy, mutant or chaff; ``task`` the one it is about."""
+
+    kind: str
+    name: str
+    task: str
+    cells: tuple[Cell, ...]
+    facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it must pass everything."""
+        return self.kind in ("solution", "wheat", "decoy")
+
+
+def candidates(chapter: Chapter) -> Iterator[Candidate]:
+    """Everything that the chapter's tests are tried on."""
+    yield Candidate("solution", "solution", "", chapter.solution)
+    yield Candidate("starter", "starter", "", chapter.starter)
+    for mutant in chapter.mutants():
+        pitfall = mutant.region.pitfall
+        yield Candidate("mutant", f"mutant {pitfall}", mutant.task, mutant.cells, {"pitfall": pitfall})
+    assert chapter.source is not None
+    for kind, folder in (("wheat", "wheats"), ("decoy", "decoys"), ("chaff", "chaffs")):
+        for path in sorted((chapter.source / "hidden" / folder).glob("*.py")):
+            for variant in read_variants(path):
+                cells = chapter.with_solutions({_solution_cell(chapter, variant): variant.source})
+                yield Candidate(kind, f"{kind} {variant.name}", variant.task, cells, dict(variant.facts))
+
+
+def _solution_cell(chapter: Chapter, variant: Variant) -> str:
+    return chapter.task(variant.task).solution_cell
+
+
+def prove(chapter: Chapter, host: Host, report_progress: bool = False) -> tuple[list[tuple[Candidate, Report]], list[str]]:
+    """Grade every candidate; the reports, and what does not hold (empty when all is well)."""
+    if chapter.source is None:
+        raise ChapterError("Only an author's copy, with solutions/, can be proved.")
+    grading = Grading(chapter, host)
+    reports = []
+    problems: list[str] = []
+    for candidate in candidates(chapter):
+        report = grade_cells(candidate.cells, grading)
+        found = _judge(candidate, report)
+        if report_progress:
+            print(f"  {candidate.task or 'all tasks':18} {candidate.name:42} {'; '.join(found) or 'as it should be'}", flush=True)
+        problems += [f"{chapter.name}, {candidate.task}, {candidate.name}: {text}" for text in found]
+        reports.append((candidate, report))
+    problems += _untouched_tests(chapter, reports)
+    return reports, problems
+
+
+def _failed(tests: Sequence[TestResult]) -> list[TestResult]:
+    return [test for test in tests if test.outcome in (Outcome.FAILED, Outcome.TIMEOUT)]
+
+
+def _base(name: str) -> str:
+    """The test function's name, without file and parameters."""
+    return name.partition("::")[2].partition("[")[0]
+
+
+def _judge(candidate: Candidate, report: Report) -> list[str]:
+    problems = [
+        f"{test.name} is {test.outcome}: {test.message}"
+        for task in report.tasks
+        for test in task.tests
+        if test.outcome is Outcome.ERROR
+    ]
+    if candidate.is_right:
+        problems += [f"fails {t.name}: {t.message}" for task in report.tasks for t in _failed(task.tests)]
+        return problems
+    if candidate.kind == "starter":
+        problems += [f"earns {task.score:g} points in {task.task}" for task in report.tasks if task.score > 0]
+        problems += [f"passes all of {task.task}" for task in report.tasks if not _failed(task.tests)]
+        return problems
+    for task in report.tasks:
+        failed = _failed(task.tests)
+        if task.task != candidate.task:
+            problems += [f"fails {test.name}, of another task" for test in failed]
+        elif candidate.kind == "mutant":
+            pitfall = candidate.facts["pitfall"]
+            if not any(pitfall in test.pitfalls for test in failed):
+                problems.append(f"no test that is marked {pitfall} fails")
+        else:
+            problems += _as_declared(candidate, failed)
+    return problems
+
+
+def _as_declared(candidate: Candidate, failed: Sequence[TestResult]) -> list[str]:
+    declared = {name.strip() for name in candidate.facts.get("fails", "").split(",") if name.strip()}
+    actual = {_base(test.name) for test in failed}
+    problems = []
+    if "misconception" not in candidate.facts:
+        problems.append("has no line `# misconception:`")
+    if declared != actual:
+        problems.append(f"fails {', '.join(sorted(actual)) or 'nothing'}; declared: {', '.join(sorted(declared))}")
+    says = candidate.facts.get("says", "")
+    if not says or not any(says in test.message or says in test.description for test in failed):
+        problems.append(f"no message says {says!r}: {[test.message for test in failed if test.message]}")
+    return problems
+
+
+def _untouched_tests(chapter: Chapter, reports: Sequence[tuple[Candidate, Report]]) -> list[str]:
+    """Tests that nothing makes fail: they could be left out unnoticed."""
+    names = {test.name for _, report in reports for task in report.tasks for test in task.tests}
+    killed = {t.name for c, r in reports if not c.is_right for task in r.tasks for t in _failed(task.tests)}
+    return [f"{chapter.name}: nothing makes {name} fail" for name in sorted(names - killed)]
+
+
+def matrix(chapter: Chapter, reports: Sequence[tuple[Candidate, Report]]) -> str:
+    """The kill matrix of a chapter as Markdown: for each task, candidates down and tests across."""
+    parts = [f"## {chapter.name}\n"]
+    for number, task in enumerate(chapter.tasks):
+        tests = [test for test in reports[0][1].tasks[number].tests]
+        guards = {test.name for test in tests if not test.earns}
+        parts.append(f"### {task.name} ({task.points:g} points)\n")
+        parts += [
+            f"{i}. `{test.name.partition('::')[2]}`"
+            f"{' (hidden)' if test.hidden else ''}{' (guard)' if test.name in guards else ''}"
+            f"{': ' + ', '.join(test.pitfalls) if test.pitfalls else ''}"
+            for i, test in enumerate(tests, start=1)
+        ]
+        header = ["candidate", *(str(i) for i in range(1, len(tests) + 1))]
+        parts += ["", "| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+        for candidate, report in reports:
+            if candidate.task in ("", task.name):
+                outcomes = {test.name: test.outcome for test in report.tasks[number].tests}
+                signs = [_SIGNS.get(outcomes[test.name], "x") for test in tests]
+                parts.append("| " + " | ".join([candidate.name, *signs]) + " |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+_PREFACE = """# Kill matrix
+
+Made by `make prove`; do not edit. Candidates down, tests across: `x` fails, `·` passes, `?` could not be measured.
+Solution, wheats (other right solutions) and decoys (code that looks wrong and is right) must pass everything; the
+starter, mutants (the solution with one bug planted) and chaffs (wrong solutions, named by misconception) must fail.
+A test is a guard where the starter passes it: it earns nothing and, failing, costs the task.
+"""
+
+
+def prove_all(root: Path, names: Sequence[str] = (), report_progress: bool = False) -> tuple[str, list[str]]:
+    """Prove the chapters named (or all): the matrix as text, and the problems."""
+    parts, problems = [_PREFACE], []
+    with Host("auto") as host:
+        for name, chapter in find_chapters(root).items():
+            if names and name not in names:
+                continue
+            if report_progress:
+                print(name)
+            reports, found = prove(chapter, host, report_progress)
+            problems += found
+            parts.append(matrix(chapter, reports))
+    return "\n".join(parts), problems
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command."""
+    root = find_root(Path.cwd())
+    text, problems = prove_all(root, arguments, report_progress=True)
+    if not arguments:
+        (root / MATRIX).parent.mkdir(exist_ok=True)
+        (root / MATRIX).write_text(text, encoding="utf-8")
+        print(f"wrote {MATRIX}")
+    for problem in problems:
+        print("PROBLEM", problem)
+    print(f"{len(problems)} problems" if problems else "all proved")
+    return 1 if problems else 0
+
+
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
