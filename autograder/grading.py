@@ -33,14 +33,12 @@ class _Only:
 
     def __init__(self, tasks: frozenset[str]) -> None:
         self._tasks = tasks
-        self.of_test: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         kept = [item for item in items if task_of(item) in self._tasks]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
-        self.of_test = {f"{item.path.stem}::{item.name}": task_of(item) for item in kept}
 
 
 @contextlib.contextmanager
@@ -82,13 +80,7 @@ def run_tests(session: Session, files: Sequence[Path], tasks: Iterable[str]) -> 
         raise KeyboardInterrupt
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise ChapterError(f"The tests of {session.chapter.name} could not be run:\n{noise.getvalue()[-2000:]}")
-    results: dict[str, list[TestResult]] = {task: [] for task in tasks}
-    worst: dict[str, TestResult] = {}
-    for result in session.results:  # a test that fails in teardown after passing has two
-        worst[result.name] = result
-    for name, result in worst.items():
-        results[only.of_test[name]].append(result)
-    return results
+    return session.results_by_task()
 
 
 class _Markers:
@@ -111,7 +103,7 @@ def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], task
             known = json.loads(store.read_text())
         except (OSError, ValueError):
             session = Session(chapter, chapter.starter_program, lambda role: LiveRunner())
-            results = run_tests(session, files, [task])[task]
+            results = run_tests(session, files, [task]).get(task, [])
             known = [result.name for result in results if result.outcome is Outcome.PASSED]
             if not any(result.outcome is Outcome.ERROR for result in results):
                 _write_atomically(store, json.dumps(known))
@@ -164,8 +156,8 @@ class Grading:
         chosen = [task for task in self.chapter.tasks if tasks is None or task.name in tasks]
         program = read_program(submission.cells)
         session = Session(self.chapter, program, lambda role: self.host.runner(owner, role))
-        results = run_tests(session, self.files(), [task.name for task in chosen])
-        reports = self._scored(chosen, results, submission.untouched, program)
+        run_tests(session, self.files(), [task.name for task in chosen])
+        reports = score_results(self.chapter, self.device, self.files(), chosen, session, submission.untouched)
         notes = list(submission.notes)
         notes += [f"Cell {cell!r} does not parse: {text}" for cell, text in program.errors().items()]
         if not self.chapter.hidden_tests or not self.hidden:
@@ -173,23 +165,27 @@ class Grading:
         hardware = fingerprint(self.device, threads=1, isolation=self.host.isolation)
         return Report(self.chapter.name, reports, tuple(notes), hardware)
 
-    def _scored(
-        self,
-        tasks: Sequence[Task],
-        results: Mapping[str, Sequence[TestResult]],
-        untouched: frozenset[str],
-        program: Program,
-    ) -> tuple[TaskReport, ...]:
-        guards = passed_by_starter(self.chapter, self.device, self.files(), [task.name for task in tasks])
-        return tuple(
-            score_task(
-                task.name,
-                task.points,
-                tuple(replace(result, earns=result.name not in guards) for result in results[task.name]),
-                touched=task.solution_cell not in untouched,
-            )
-            for task in tasks
+
+def score_results(
+    chapter: Chapter,
+    device: str,
+    files: Sequence[Path],
+    tasks: Sequence[Task],
+    session: Session,
+    untouched: frozenset[str] = frozenset(),
+) -> tuple[TaskReport, ...]:
+    """What the results of a session come to, task by task; *untouched* names the solution cells left as they were."""
+    results = session.results_by_task()
+    guards = passed_by_starter(chapter, device, files, [task.name for task in tasks])
+    return tuple(
+        score_task(
+            task.name,
+            task.points,
+            tuple(replace(result, earns=result.name not in guards) for result in results.get(task.name, [])),
+            touched=task.solution_cell not in untouched,
         )
+        for task in tasks
+    )
 
 
 def grade_notebook(path: Path, root: Path | None = None, isolation: str = "auto", device: str = "cpu") -> Report:
@@ -223,21 +219,12 @@ def check_live(
     namespace: dict[str, object],
     tasks: Sequence[str],
     on_result: Callable[[str, TestResult], None] | None = None,
-) -> list[TaskReport]:
+) -> tuple[TaskReport, ...]:
     """Run the visible tests of *tasks* against a live namespace: feedback, not a grade."""
 
     def open_runner(role: str) -> Runner:
         return LiveRunner(namespace if role == "submission" else None)
 
     session = Session(chapter, None, open_runner, on_result=on_result)
-    results = run_tests(session, chapter.visible_tests, tasks)
-    guards = passed_by_starter(chapter, "cpu", chapter.visible_tests, tasks)
-    return [
-        score_task(
-            name,
-            chapter.task(name).points,
-            tuple(replace(result, earns=result.name not in guards) for result in results[name]),
-            touched=True,
-        )
-        for name in tasks
-    ]
+    run_tests(session, chapter.visible_tests, tasks)
+    return score_results(chapter, "cpu", chapter.visible_tests, [chapter.task(name) for name in tasks], session)

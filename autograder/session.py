@@ -57,7 +57,8 @@ class Session:
     chapter: Chapter
     program: Program | None
     open_runner: Callable[[str], Runner]
-    results: list[TestResult] = field(default_factory=list)
+    results: list[tuple[str, TestResult]] = field(default_factory=list)
+    """(task, result) in the order in which tests ran; a test that fails in teardown as well has two."""
     on_result: Callable[[str, TestResult], None] | None = None
     _task: str = ""
     _open: dict[str, Submission] = field(default_factory=dict)
@@ -92,6 +93,14 @@ class Session:
         if role not in self._open:
             self._open[role] = Submission(opener, program, role)
         return self._open[role]
+
+    def results_by_task(self) -> dict[str, list[TestResult]]:
+        """The last result of each test, by task."""
+        last = {(task, result.name): result for task, result in self.results}
+        by_task: dict[str, list[TestResult]] = {}
+        for (task, _), result in last.items():
+            by_task.setdefault(task, []).append(result)
+        return by_task
 
     def learner_answered(self) -> bool:
         """Whether the current task's submission has been called at all."""
@@ -190,7 +199,7 @@ class Fixtures:
         if call.when == "setup" and call.excinfo is None:
             return report
         result = _result(item, call, session)
-        session.results.append(result)
+        session.results.append((task_of(item), result))
         if session.on_result is not None:
             session.on_result(task_of(item), result)
         if result.outcome in (Outcome.FAILED, Outcome.TIMEOUT):

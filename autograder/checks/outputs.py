@@ -71,11 +71,11 @@ def _tensor_difference(
     actual: Any, expected: torch.Tensor, rtol: float | None, atol: float | None, dtype: bool, what: str
 ) -> str:
     if not isinstance(actual, torch.Tensor):
-        return f"{what} is {_short(actual)}; expected a tensor."
+        return f"{what}: got {_short(actual)}; expected a tensor."
     if actual.shape != expected.shape:
-        return f"{what} has shape {tuple(actual.shape)}; expected {tuple(expected.shape)}."
+        return f"{what}: the shape is {tuple(actual.shape)}; expected {tuple(expected.shape)}."
     if dtype and actual.dtype != expected.dtype:
-        return f"{what} has dtype {actual.dtype}; expected {expected.dtype}."
+        return f"{what}: the dtype is {actual.dtype}; expected {expected.dtype}."
     default_rtol, default_atol = DEFAULT_TOLERANCES.get(expected.dtype, (0.0, 0.0))
     rtol = default_rtol if rtol is None else rtol
     atol = default_atol if atol is None else atol
@@ -97,9 +97,9 @@ def _describe(
     at = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape)) if error.dim() else ()
     place = f" at index {at}" if at else ""
     got, wanted = left[at].item(), right[at].item()
-    share = f"{wrong} of {close.numel()} elements ({wrong / close.numel():.1%})" if close.numel() > 1 else "it"
     allowed = f"allowed: {atol:g} + {rtol:g} x |expected|" if rtol or atol else "they must be equal"
-    return (
-        f"{what} differs from what was expected in {share}: "
-        f"largest difference {float(error.max()):.4g}{place} (got {got:.6g}, expected {wanted:.6g}; {allowed})."
-    )
+    values = f"got {got:.6g}, expected {wanted:.6g}; {allowed}"
+    if close.numel() == 1:
+        return f"{what} differs from what was expected: {values}."
+    share = f"{wrong} of {close.numel()} elements ({wrong / close.numel():.1%})"
+    return f"{what}: {share} differ from what was expected, most by {float(error.max()):.4g}{place} ({values})."

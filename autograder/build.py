@@ -1,0 +1,110 @@
+"""Makes every notebook from its source, and the exercises from the authored folders. ``python -m autograder.build``.
+
+Nothing that somebody edited is replaced: an exercise is compared with the starter it was made from, and kept, with a
+word, where it differs.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from jupytext.combine import combine_inputs_with_outputs
+
+from autograder.chapter import STARTER_NAME, find_root
+from autograder.nbgrader_preprocessors import is_edited
+
+
+def notebook_sources(root: Path) -> list[Path]:
+    """The percent-format files that a notebook is built from: lessons, and authored exercises."""
+    lessons = [path for path in sorted((root / "course").glob("*.py")) if path.name[:1].isdigit() or path.name[:2] == "ch"]
+    authored = [folder / f"{folder.name}.py" for folder in sorted((root / "solutions").glob("ch*"))]
+    return [*lessons, *(path for path in authored if path.is_file())]
+
+
+def built_notebook(source: Path) -> str:
+    """The notebook of a percent-format file, without outputs; cells that have not changed keep their ids."""
+    notebook: Any = jupytext.read(source)
+    existing = source.with_suffix(".ipynb")
+    if existing.exists():
+        notebook = combine_inputs_with_outputs(notebook, nbformat.read(existing, as_version=4), fmt="py:percent")
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+            cell.execution_count = None
+    notebook.metadata.pop("language_info", None)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for cell in notebook.cells:
+        cell.setdefault("id", nbformat.v4.new_code_cell().id)
+    return nbformat.writes(notebook) + "\n"
+
+
+def build_notebooks(root: Path) -> list[str]:
+    """Write every notebook that is not what its source makes of it; one line for each that was written."""
+    written = []
+    for source in notebook_sources(root):
+        target = source.with_suffix(".ipynb")
+        text = built_notebook(source)
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.write_text(text, encoding="utf-8")
+            written.append(f"wrote {target.relative_to(root)}")
+    return written
+
+
+def release(root: Path, target: Path) -> None:
+    """Run ``nbgrader generate_assignment`` for every chapter into *target*, with a gradebook that is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="torch-clinic-release-") as scratch:
+        course = Path(scratch)
+        shutil.copyfile(root / "nbgrader_config.py", course / "nbgrader_config.py")
+        shutil.copytree(root / "solutions", course / "solutions")
+        for folder in sorted((course / "solutions").glob("ch*")):
+            command = [sys.executable, "-m", "nbgrader", "generate_assignment", folder.name, "--create"]
+            done = subprocess.run(command, cwd=course, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(f"nbgrader generate_assignment {folder.name} failed:\n{done.stderr}")
+        shutil.copytree(course / "exercises", target, dirs_exist_ok=True)
+
+
+def install_exercises(root: Path, fresh: Path) -> list[str]:
+    """Bring freshly released exercises to ``exercises/``; one line for each file written or kept."""
+    lines = []
+    for folder in sorted(fresh.glob("ch*")):
+        target = root / "exercises" / folder.name
+        target.mkdir(parents=True, exist_ok=True)
+        edited = is_edited(target)
+        # the notebook first: were we stopped before the new starter is there, it would only look edited
+        names = sorted((path.name for path in folder.iterdir()), key=lambda name: name == STARTER_NAME)
+        for name in names:
+            if name == f"{folder.name}.ipynb" and edited:
+                lines.append(f"kept exercises/{folder.name}/{name}: it has been edited")
+            elif not (target / name).exists() or not filecmp.cmp(folder / name, target / name, shallow=False):
+                shutil.copyfile(folder / name, target / name)
+                lines.append(f"wrote exercises/{folder.name}/{name}")
+    return lines
+
+
+def build(root: Path) -> list[str]:
+    """Build everything; what was done, a line each."""
+    lines = build_notebooks(root)
+    with tempfile.TemporaryDirectory(prefix="torch-clinic-exercises-") as scratch:
+        release(root, Path(scratch))
+        lines += install_exercises(root, Path(scratch))
+    return lines
+
+
+def main() -> int:
+    """The command."""
+    for line in build(find_root(Path.cwd())) or ["everything is up to date"]:
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

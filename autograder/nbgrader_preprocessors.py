@@ -1,0 +1,255 @@
+"""nbgrader's own commands, with our judge in them. ``configure(c)`` is all that ``nbgrader_config.py`` calls.
+
+* ``generate_assignment``: :class:`PlantBugs` takes ``ClearSolutions``' place; the visible tests and a pristine starter
+  are released beside the notebook, nothing else is; an exercise that somebody has edited is not replaced.
+* ``autograde``: :class:`SubmissionExporter` stands where nbgrader reads files, so that nbgrader sees only sound
+  notebooks; :class:`JudgeSubmission` stands where ``Execute`` stood.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.exporters import NotebookExporter
+from nbconvert.preprocessors import ClearMetadataPreprocessor
+from nbgrader import preprocessors
+from nbgrader.converters import Autograde, GenerateAssignment, NbGraderException
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
+
+from autograder import planting
+from autograder.chapter import STARTER_NAME, Chapter, find_chapters
+from autograder.errors import SubmissionRefused
+from autograder.grading import Grading
+from autograder.hardware import resolve_device
+from autograder.normalise import Normalised, normalise
+from autograder.notebook import Cell, read
+from autograder.rendering import points, task_text
+from autograder.report import Outcome
+from autograder.submission import Host
+
+_KEY = "torch_clinic"
+
+
+class PlantBugs(NbGraderPreprocessor):
+    """Puts the planted bug in the place of each fix."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        """See nbconvert; also drops jupytext's pairing, which is the authors' and not the learners'."""
+        nb.metadata.pop("jupytext", None)
+        return super().preprocess(nb, resources)
+
+    def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
+        """Turn one solution cell into its starter; raises PlantingError for one without a planted bug."""
+        mark = cell.metadata.get("nbgrader", {})
+        if mark.get("solution"):
+            if not planting.regions(cell.source, mark["grade_id"]):
+                raise planting.PlantingError(f"{mark['grade_id']}: a solution cell without a region would be released")
+            cell.source = planting.starter(cell.source, mark["grade_id"])
+        return cell, resources
+
+
+class ClinicGenerateAssignment(GenerateAssignment):  # type: ignore[misc]
+    """Releases by allow-list, and never replaces an edited exercise."""
+
+    def init_destination(self, assignment_id: str, student_id: str) -> bool:
+        """Refuse before nbgrader would remove the folder (``--force``)."""
+        folder = Path(self.coursedir.root) / self._format_dest(assignment_id, student_id)
+        if self.force and is_edited(folder):
+            raise NbGraderException(
+                f"{folder / (assignment_id + '.ipynb')} has been edited and is not replaced. Move it away first."
+            )
+        return bool(super().init_destination(assignment_id, student_id))
+
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        """Add the visible tests and the pristine starter to what is released."""
+        super().convert_single_notebook(notebook_filename)
+        source = Path(notebook_filename).parent
+        target = Path(self.writer.build_directory)
+        for test in sorted(source.glob("test_*.py")):
+            shutil.copyfile(test, target / test.name)
+        shutil.copyfile(target / Path(notebook_filename).name, target / STARTER_NAME)
+
+
+def is_edited(folder: Path) -> bool:
+    """Whether an exercise folder's notebook differs, in any cell, from the starter beside it."""
+    notebook = folder / f"{folder.name}.ipynb"
+    if not notebook.exists():
+        return False
+    try:
+        return [(c.kind, c.source) for c in read(notebook).cells] != [
+            (c.kind, c.source) for c in read(folder / STARTER_NAME).cells
+        ]
+    except SubmissionRefused:
+        return True  # whatever it is, it is somebody's
+
+
+def _locate(expected: Path) -> Path:
+    """The file that a learner meant: in its place, or the only notebook in the folder or below it."""
+    if expected.exists() or expected.is_symlink():
+        return expected
+    found = sorted(
+        path
+        for folder, folders, names in os.walk(expected.parent)
+        for path in (Path(folder) / name for name in names)
+        if path.suffix == ".ipynb" and not path.name.startswith(".") and ".ipynb_checkpoints" not in path.parts
+    )
+    if not found:
+        raise SubmissionRefused(f"No notebook was handed in: {expected.name} is missing.")
+    if len(found) > 1:
+        names = ", ".join(str(path.relative_to(expected.parent)) for path in found)
+        raise SubmissionRefused(f"{expected.name} is missing, and there are several notebooks in its place: {names}.")
+    return found[0]
+
+
+class SubmissionExporter(NotebookExporter):  # type: ignore[misc]
+    """Reads a submission's bytes in whatever state they are, and gives nbgrader a sound notebook."""
+
+    def from_filename(self, filename: str, resources: Any = None, **kw: Any) -> Any:
+        """The normalised submission; a file that holds nothing to grade becomes the starter, marked as refused."""
+        converter = self.parent
+        if not (isinstance(converter, ClinicAutograde) and converter._sanitizing):
+            return super().from_filename(filename, resources=resources, **kw)
+        chapter = _chapter(converter.coursedir, resources["nbgrader"]["assignment"])
+        marks: dict[str, Any] = {"notes": [], "refused": ""}
+        cells: tuple[Cell, ...] = chapter.starter
+        path = Path(filename)
+        try:
+            found = _locate(path)
+            if found != path:
+                marks["notes"].append(f"The notebook was handed in as {found.relative_to(path.parent)}.")
+            laid = normalise(chapter.starter, read(found), found.name)
+            cells, marks["notes"] = laid.cells, [*marks["notes"], *laid.notes]
+            marks["untouched"] = sorted(laid.untouched)
+        except SubmissionRefused as refusal:
+            self.log.warning("%s: %s", filename, refusal)
+            marks["refused"] = str(refusal)
+        return self.from_notebook_node(_as_notebook(cells, marks), resources=resources, **kw)
+
+
+def _as_notebook(cells: tuple[Cell, ...], marks: dict[str, Any]) -> Any:
+    nb = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}, _KEY: marks})
+    for number, cell in enumerate(cells):
+        make = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}.get(
+            cell.kind if not cell.is_solution else "code", nbformat.v4.new_markdown_cell
+        )
+        made = make(cell.source, id=f"cell-{number}")
+        if cell.nbgrader:
+            made.metadata["nbgrader"] = nbformat.from_dict(dict(cell.nbgrader))
+        nb.cells.append(made)
+    return nb
+
+
+class ClinicAutograde(Autograde):  # type: ignore[misc]
+    """Expects one notebook, named after the chapter, of every student who handed anything in."""
+
+    def init_notebooks(self) -> None:
+        """Find folders instead of files: a misnamed or missing notebook is a matter for the exporter."""
+        chapters = find_chapters(Path(self.coursedir.root))
+        name = self.coursedir.assignment_id
+        if name not in chapters:
+            super().init_notebooks()
+            return
+        pattern = self._format_source(name, self.coursedir.student_id)
+        folders = sorted(path for path in Path(self.coursedir.root).glob(os.path.relpath(pattern, self.coursedir.root)))
+        self.notebooks = []
+        self.assignments = {str(folder): [str(folder / f"{name}.ipynb")] for folder in folders if folder.is_dir()}
+        if not self.assignments:
+            raise NbGraderException(f"Nothing was submitted: no folder matches {pattern}")
+
+
+class JudgeSubmission(NbGraderPreprocessor):
+    """Fills each grade cell's output with the judge's messages and its score."""
+
+    isolation = Unicode("auto", help="auto, bubblewrap, sandlock, or none").tag(config=True)
+    device = Unicode("cpu", help="cpu, cuda, mps, xpu or auto").tag(config=True)
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        """Grade the notebook; never raises on account of a learner's code."""
+        marks = nb.metadata.get(_KEY, {})
+        chapter = _chapter(self.parent.parent.coursedir, resources["nbgrader"]["assignment"])
+        if marks.get("refused"):
+            texts = {task.name: f"This notebook could not be graded.\n{marks['refused']}\n" for task in chapter.tasks}
+            scores = dict.fromkeys(texts, 0.0)
+        else:
+            cells = tuple(Cell(c.cell_type, c.source, nbgrader=c.metadata.get("nbgrader", {})) for c in nb.cells)
+            laid = Normalised(cells, tuple(marks.get("notes", ())), frozenset(marks.get("untouched", ())))
+            grading = Grading(chapter, _host(self.isolation, self.device), resolve_device(self.device))
+            report = grading.grade(laid, owner=resources["nbgrader"]["student"])
+            texts = {task.task: task_text(task) for task in report.tasks}
+            scores = {task.task: task.score for task in report.tasks}
+            for task in report.tasks:
+                for test in task.tests:
+                    if test.outcome is Outcome.ERROR:
+                        self.log.error("%s: our fault, costs no points: %s", test.name, test.message)
+            notes = "".join(f"note: {note}\n" for note in report.notes)
+            if notes and report.tasks:
+                texts[report.tasks[0].task] = notes + "\n" + texts[report.tasks[0].task]
+            self.log.info("%s: %s", resources["nbgrader"]["student"], "; ".join(map(points, report.tasks)))
+        for count, cell in enumerate((c for c in nb.cells if c.cell_type == "code"), start=1):
+            cell.execution_count = count
+            cell.outputs = []
+            mark = cell.metadata.get("nbgrader", {})
+            if mark.get("grade") and mark["grade_id"] in scores:
+                score = min(max(0.0, float(scores[mark["grade_id"]])), float(mark["points"]))
+                cell.outputs = [
+                    nbformat.v4.new_output("stream", name="stdout", text=texts[mark["grade_id"]]),
+                    nbformat.v4.new_output("execute_result", {"text/plain": repr(score)}, execution_count=count),
+                ]
+        return nb, resources
+
+
+_hosts: dict[tuple[str, str], Host] = {}
+
+
+def _host(isolation: str, device: str) -> Host:
+    """One warm host for all notebooks of a command."""
+    key = (isolation, device)
+    if key not in _hosts:
+        _hosts[key] = Host(isolation, resolve_device(device))
+        atexit.register(_hosts[key].close)
+    return _hosts[key]
+
+
+def _chapter(coursedir: Any, assignment: str) -> Chapter:
+    chapters = find_chapters(Path(coursedir.root))
+    if assignment not in chapters:
+        raise NbGraderException(f"There is no chapter {assignment!r} under {coursedir.root}.")
+    return chapters[assignment]
+
+
+def configure(c: Any) -> None:
+    """Set up nbgrader's configuration object for this course."""
+    import nbgrader.apps.api
+    import nbgrader.apps.autogradeapp
+    import nbgrader.apps.generateassignmentapp
+
+    # nbgrader calls alembic by name, which is beside this Python even where its environment is not activated
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    # nbgrader names these two classes in its code and not in its configuration
+    for module in (nbgrader.apps.api, nbgrader.apps.autogradeapp):
+        module.Autograde = ClinicAutograde
+    for module in (nbgrader.apps.api, nbgrader.apps.generateassignmentapp):
+        module.GenerateAssignment = ClinicGenerateAssignment
+
+    c.CourseDirectory.source_directory = "solutions"
+    c.CourseDirectory.release_directory = "exercises"
+    c.CourseDirectory.ignore = ["*"]  # releases and grades the notebook alone; what else is released is named above
+    c.GenerateAssignment.preprocessors = [
+        PlantBugs if pp is preprocessors.ClearSolutions else pp for pp in GenerateAssignment.preprocessors.default_args[0]
+    ]
+    c.Autograde.exporter_class = SubmissionExporter
+    c.Autograde.autograde_preprocessors = [
+        JudgeSubmission,
+        ClearMetadataPreprocessor,
+        preprocessors.LimitOutput,
+        preprocessors.SaveAutoGrades,
+        preprocessors.AssignLatePenalties,
+        preprocessors.CheckCellMetadata,
+    ]

@@ -1,0 +1,175 @@
+"""``pytest exercises``: the face for people who check themselves, and for authors (``pytest solutions``).
+
+Each chapter's tests run against the notebook beside them, or against ``--submission PATH``. After pytest's own report
+comes a summary by task: points, and what each failing test says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.chapter import Chapter, chapter_of, find_chapters
+from autograder.errors import ClinicError
+from autograder.grading import score_results
+from autograder.hardware import resolve_device
+from autograder.normalise import Normalised, normalise
+from autograder.notebook import read
+from autograder.program import read_program
+from autograder.report import Outcome, TaskReport
+from autograder.sandbox import ISOLATIONS
+from autograder.session import MARKERS, Fixtures, Session, task_of
+from autograder.submission import Host
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Our options."""
+    group = parser.getgroup("torch-clinic")
+    group.addoption("--submission", metavar="PATH", help="run the tests against this notebook, sandboxed")
+    group.addoption("--device", default="cpu", help="cpu (default), cuda, mps, xpu, or auto for the accelerator there is")
+    group.addoption(
+        "--isolation",
+        default=None,
+        choices=ISOLATIONS,
+        help="how submitted code is kept apart (default: none for your own notebooks, auto with --submission)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers and the fixtures."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    face = _Face(config)
+    config.pluginmanager.register(face, "torch-clinic-face")
+    config.pluginmanager.register(Fixtures(face.find), "torch-clinic-fixtures")
+
+
+@dataclass
+class _Bound:
+    """A chapter's folder with tests, and what they are run against."""
+
+    chapter: Chapter
+    session: Session | None = None
+    submission: Normalised | None = None
+    refusal: str = ""
+    files: set[Path] = field(default_factory=set)
+    tasks: list[str] = field(default_factory=list)
+
+
+class _Face:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._bound: dict[Path, _Bound | None] = {}
+        self._host: Host | None = None
+        self._device = ""
+        self._only = ""
+
+    @property
+    def host(self) -> Host:
+        if self._host is None:
+            try:
+                self._device = resolve_device(self._config.getoption("device"))
+            except ClinicError as error:
+                raise pytest.UsageError(str(error)) from None
+            default = "auto" if self._config.getoption("submission") else "none"
+            self._host = Host(self._config.getoption("isolation") or default, self._device)
+        return self._host
+
+    def find(self, path: Path) -> Session | None:
+        bound = self.bound(path)
+        return bound.session if bound else None
+
+    def bound(self, path: Path) -> _Bound | None:
+        folder = path.parent.parent if path.parent.name == "hidden" else path.parent
+        if folder.parent.name not in ("exercises", "solutions"):
+            return None
+        if folder not in self._bound:
+            self._bound[folder] = self._bind(folder)
+        return self._bound[folder]
+
+    def _bind(self, folder: Path) -> _Bound | None:
+        chapters = find_chapters(folder.parent.parent)
+        chapter = chapters.get(folder.name)
+        if chapter is None:
+            return None
+        bound = _Bound(chapter)
+        given = self._config.getoption("submission")
+        path = Path(given) if given else folder / f"{folder.name}.ipynb"
+        try:
+            notebook = read(path)
+            if given:
+                self._only = chapter_of(path, chapters, notebook).name
+            bound.submission = normalise(chapter.starter, notebook, path.name)
+        except ClinicError as error:
+            bound.refusal = str(error)
+            bound.session = Session(chapter, None, lambda role: self.host.runner())
+            return bound
+        program = read_program(bound.submission.cells)
+        bound.session = Session(chapter, program, lambda role: self.host.runner(str(path), role))
+        return bound
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        kept, left_out = [], []
+        for item in items:
+            bound = self.bound(item.path)
+            (left_out if bound and self._only and bound.chapter.name != self._only else kept).append(item)
+            if bound is not None:
+                bound.files.add(item.path)
+                bound.tasks.append(task_of(item))
+        if items and all(self.bound(item.path) for item in items) and config.option.tbstyle == "auto":
+            config.option.tbstyle = "no"  # our summary by task says it all; --tb=short brings pytest's own back
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = kept
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        bound = self.bound(item.path)
+        if bound is not None and bound.refusal:
+            pytest.fail(bound.refusal, pytrace=False)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for bound in self._bound.values():
+            if bound is None or bound.session is None or not bound.session.results:
+                continue
+            if bound.refusal:
+                terminalreporter.section(bound.chapter.name)
+                terminalreporter.write_line(bound.refusal)
+                continue
+            assert bound.submission is not None
+            tasks = [task for task in bound.chapter.tasks if task.name in bound.tasks]
+            reports = score_results(
+                bound.chapter, self._device, sorted(bound.files), tasks, bound.session, bound.submission.untouched
+            )
+            self._write(terminalreporter, bound, reports)
+
+    def _write(self, terminal: Any, bound: _Bound, reports: tuple[TaskReport, ...]) -> None:
+        terminal.section(f"{bound.chapter.name}: points by task")
+        for report in reports:
+            mark = "done" if report.passed else "open"
+            terminal.write_line(f"{mark}  {report.task:24} {report.score:5.2f} of {report.max_score:g}", bold=True)
+            for test in report.tests:
+                if test.outcome in (Outcome.PASSED, Outcome.SKIPPED):
+                    continue
+                again = f"  [lesson: {test.lesson}]" if test.lesson else ""
+                terminal.write_line(f"      {test.outcome}: {test.description}{again}")
+                for line in test.message.splitlines():
+                    terminal.write_line(f"        {line}")
+            for test in report.tests:
+                if test.outcome is Outcome.SKIPPED:
+                    terminal.write_line(f"      skipped: {test.description} ({test.message})")
+            if report.note:
+                terminal.write_line(f"      {report.note}")
+        total = sum(report.score for report in reports)
+        terminal.write_line(f"{total:.2f} of {sum(report.max_score for report in reports):g} points", bold=True)
+        for note in bound.submission.notes if bound.submission else ():
+            terminal.write_line(f"note: {note}")
+
+    def pytest_unconfigure(self) -> None:
+        for bound in self._bound.values():
+            if bound is not None and bound.session is not None:
+                bound.session.close()
+        if self._host is not None:
+            self._host.close()
