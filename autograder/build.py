@@ -18,13 +18,14 @@ import jupytext
 import nbformat
 from jupytext.combine import combine_inputs_with_outputs
 
-from autograder.chapter import STARTER_NAME, find_root
-from autograder.nbgrader_preprocessors import is_edited
+from autograder.chapter import STARTER_NAME, find_root, is_edited
 
 
 def notebook_sources(root: Path) -> list[Path]:
     """The percent-format files that a notebook is built from: lessons, and authored exercises."""
-    lessons = [path for path in sorted((root / "course").glob("*.py")) if path.name[:1].isdigit() or path.name[:2] == "ch"]
+    lessons = [
+        path for path in sorted((root / "course").glob("*.py")) if path.name[:1].isdigit() or path.name[:2] == "ch"
+    ]
     authored = [folder / f"{folder.name}.py" for folder in sorted((root / "solutions").glob("ch*"))]
     return [*lessons, *(path for path in authored if path.is_file())]
 
@@ -43,7 +44,8 @@ def built_notebook(source: Path) -> str:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for cell in notebook.cells:
         cell.setdefault("id", nbformat.v4.new_code_cell().id)
-    return nbformat.writes(notebook) + "\n"
+    text: str = nbformat.writes(notebook)
+    return text + "\n"
 
 
 def build_notebooks(root: Path) -> list[str]:

@@ -140,12 +140,14 @@ def _read_own(path: Path) -> tuple[Cell, ...]:
 
 
 def find_root(start: Path) -> Path:
-    """The nearest folder at or above *start* that holds ``exercises`` or ``solutions``; raises :class:`ChapterError`."""
+    """The nearest folder from *start* upwards with ``exercises`` or ``solutions``; raises :class:`ChapterError`."""
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / "exercises").is_dir() or (folder / "solutions").is_dir():
             return folder
-    raise ChapterError(f"No folder `exercises` or `solutions` at or above {start}. Run this inside the course's folder.")
+    raise ChapterError(
+        f"No folder `exercises` or `solutions` at or above {start}. Run this inside the course's folder."
+    )
 
 
 def find_chapters(root: Path) -> dict[str, Chapter]:
@@ -161,6 +163,19 @@ def find_chapters(root: Path) -> dict[str, Chapter]:
                     folder.name, source if has_source else None, exercise if exercise.is_dir() else None
                 )
     return chapters
+
+
+def is_edited(folder: Path) -> bool:
+    """Whether an exercise folder's notebook differs, in any cell, from the starter beside it."""
+    notebook = folder / f"{folder.name}.ipynb"
+    if not notebook.exists():
+        return False
+    try:
+        return [(c.kind, c.source) for c in read(notebook).cells] != [
+            (c.kind, c.source) for c in read(folder / STARTER_NAME).cells
+        ]
+    except SubmissionRefused:
+        return True  # whatever it is, it is somebody's
 
 
 def chapter_of(path: Path, chapters: dict[str, Chapter], notebook: RawNotebook) -> Chapter:

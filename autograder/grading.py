@@ -20,7 +20,7 @@ from autograder.errors import ChapterError
 from autograder.hardware import fingerprint
 from autograder.normalise import Normalised, normalise
 from autograder.notebook import Cell, read
-from autograder.program import Program, read_program
+from autograder.program import read_program
 from autograder.report import Outcome, Report, TaskReport, TestResult, score_task
 from autograder.session import Fixtures, Session, task_of
 from autograder.submission import Host, LiveRunner, Runner
@@ -69,7 +69,17 @@ def run_tests(session: Session, files: Sequence[Path], tasks: Iterable[str]) -> 
     """
     only = _Only(frozenset(tasks))
     fixtures = Fixtures(lambda path: session)
-    options = ["-c", os.devnull, "--rootdir", os.sep, "--import-mode=importlib", "-p", "no:cacheprovider", "-s", "-q"]
+    options = [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        os.sep,
+        "--import-mode=importlib",
+        "-p",
+        "no:cacheprovider",
+        "-s",
+        "-q",
+    ]
     noise = io.StringIO()
     try:
         with _plain_pytest(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):

@@ -24,8 +24,8 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 from autograder import planting
-from autograder.chapter import STARTER_NAME, Chapter, find_chapters
-from autograder.errors import SubmissionRefused
+from autograder.chapter import STARTER_NAME, Chapter, find_chapters, is_edited
+from autograder.errors import PlantingError, SubmissionRefused
 from autograder.grading import Grading
 from autograder.hardware import resolve_device
 from autograder.normalise import Normalised, normalise
@@ -37,20 +37,21 @@ from autograder.submission import Host
 _KEY = "torch_clinic"
 
 
-class PlantBugs(NbGraderPreprocessor):
+class PlantBugs(NbGraderPreprocessor):  # type: ignore[misc]
     """Puts the planted bug in the place of each fix."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """See nbconvert; also drops jupytext's pairing, which is the authors' and not the learners'."""
         nb.metadata.pop("jupytext", None)
-        return super().preprocess(nb, resources)
+        planted, resources = super().preprocess(nb, resources)
+        return planted, resources
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         """Turn one solution cell into its starter; raises PlantingError for one without a planted bug."""
         mark = cell.metadata.get("nbgrader", {})
         if mark.get("solution"):
             if not planting.regions(cell.source, mark["grade_id"]):
-                raise planting.PlantingError(f"{mark['grade_id']}: a solution cell without a region would be released")
+                raise PlantingError(f"{mark['grade_id']}: a solution cell without a region would be released")
             cell.source = planting.starter(cell.source, mark["grade_id"])
         return cell, resources
 
@@ -77,21 +78,10 @@ class ClinicGenerateAssignment(GenerateAssignment):  # type: ignore[misc]
         shutil.copyfile(target / Path(notebook_filename).name, target / STARTER_NAME)
 
 
-def is_edited(folder: Path) -> bool:
-    """Whether an exercise folder's notebook differs, in any cell, from the starter beside it."""
-    notebook = folder / f"{folder.name}.ipynb"
-    if not notebook.exists():
-        return False
-    try:
-        return [(c.kind, c.source) for c in read(notebook).cells] != [
-            (c.kind, c.source) for c in read(folder / STARTER_NAME).cells
-        ]
-    except SubmissionRefused:
-        return True  # whatever it is, it is somebody's
-
-
 def _locate(expected: Path) -> Path:
     """The file that a learner meant: in its place, or the only notebook in the folder or below it."""
+    if expected.parent.is_symlink():
+        raise SubmissionRefused("The submitted folder is a symbolic link, which is not followed.")
     if expected.exists() or expected.is_symlink():
         return expected
     found = sorted(
@@ -108,7 +98,7 @@ def _locate(expected: Path) -> Path:
     return found[0]
 
 
-class SubmissionExporter(NotebookExporter):  # type: ignore[misc]
+class SubmissionExporter(NotebookExporter):
     """Reads a submission's bytes in whatever state they are, and gives nbgrader a sound notebook."""
 
     def from_filename(self, filename: str, resources: Any = None, **kw: Any) -> Any:
@@ -130,13 +120,13 @@ class SubmissionExporter(NotebookExporter):  # type: ignore[misc]
         except SubmissionRefused as refusal:
             self.log.warning("%s: %s", filename, refusal)
             marks["refused"] = str(refusal)
-        return self.from_notebook_node(_as_notebook(cells, marks), resources=resources, **kw)
+        return self.from_notebook_node(_as_notebook(cells, marks), resources=resources, **kw)  # type: ignore[no-untyped-call]
 
 
 def _as_notebook(cells: tuple[Cell, ...], marks: dict[str, Any]) -> Any:
     nb = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}, _KEY: marks})
     for number, cell in enumerate(cells):
-        make = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}.get(
+        make: Any = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}.get(
             cell.kind if not cell.is_solution else "code", nbformat.v4.new_markdown_cell
         )
         made = make(cell.source, id=f"cell-{number}")
@@ -158,13 +148,13 @@ class ClinicAutograde(Autograde):  # type: ignore[misc]
             return
         pattern = self._format_source(name, self.coursedir.student_id)
         folders = sorted(path for path in Path(self.coursedir.root).glob(os.path.relpath(pattern, self.coursedir.root)))
-        self.notebooks = []
+        self.notebooks: list[str] = []
         self.assignments = {str(folder): [str(folder / f"{name}.ipynb")] for folder in folders if folder.is_dir()}
         if not self.assignments:
             raise NbGraderException(f"Nothing was submitted: no folder matches {pattern}")
 
 
-class JudgeSubmission(NbGraderPreprocessor):
+class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
     """Fills each grade cell's output with the judge's messages and its score."""
 
     isolation = Unicode("auto", help="auto, bubblewrap, sandlock, or none").tag(config=True)
@@ -242,7 +232,8 @@ def configure(c: Any) -> None:
     c.CourseDirectory.release_directory = "exercises"
     c.CourseDirectory.ignore = ["*"]  # releases and grades the notebook alone; what else is released is named above
     c.GenerateAssignment.preprocessors = [
-        PlantBugs if pp is preprocessors.ClearSolutions else pp for pp in GenerateAssignment.preprocessors.default_args[0]
+        PlantBugs if pp is preprocessors.ClearSolutions else pp
+        for pp in GenerateAssignment.preprocessors.default_args[0]
     ]
     c.Autograde.exporter_class = SubmissionExporter
     c.Autograde.autograde_preprocessors = [

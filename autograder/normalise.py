@@ -50,7 +50,9 @@ class _Laying:
         solutions = [index for index, cell in enumerate(self.pristine) if cell.is_solution]
         found = [index for index in solutions if self._match_solution(index)]
         if solutions and not found:
-            wanted = ", ".join(self._names(self.pristine[index]) or self.pristine[index].grade_id for index in solutions)
+            wanted = ", ".join(
+                self._names(self.pristine[index]) or self.pristine[index].grade_id for index in solutions
+            )
             raise SubmissionRefused(
                 f"{self.name} holds none of this chapter's tasks (looked for {wanted}). "
                 "Is it the notebook of another chapter?"

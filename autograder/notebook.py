@@ -31,7 +31,7 @@ _BOMS = (  # UTF-32 first: its little-endian mark begins with UTF-16's
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: ``kind`` is ``code``, ``markdown`` or ``raw``; ``nbgrader`` is its nbgrader metadata, empty for none."""
+    """One cell: ``kind`` is ``code``, ``markdown`` or ``raw``; ``nbgrader`` is its nbgrader metadata or empty."""
 
     kind: str
     source: str

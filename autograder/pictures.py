@@ -15,11 +15,13 @@ def _photographs() -> tuple[torch.Tensor, ...]:
 
 
 def photograph(index: int) -> torch.Tensor:
-    """Photograph 0 (a Chinese temple) or 1 (a flower): uint8, shape (427, 640, 3), channels last, a copy of one's own."""
+    """Photograph 0 (a Chinese temple) or 1 (a flower): uint8, shape (427, 640, 3), a copy of one's own."""
     return _photographs()[index].clone()
 
 
-def pan(picture: torch.Tensor, n_frames: int, height: int, width: int, step: int = 2, top: int = 0, left: int = 0) -> torch.Tensor:
+def pan(
+    picture: torch.Tensor, n_frames: int, height: int, width: int, step: int = 2, top: int = 0, left: int = 0
+) -> torch.Tensor:
     """A clip made by moving a window over a picture, *step* pixels to the right for each frame.
 
     Shape (n_frames, height, width, channels), dtype of *picture*, contiguous. Raises ``ValueError`` where the window

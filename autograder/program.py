@@ -157,7 +157,12 @@ def _is_definition(node: ast.stmt) -> bool:
         case ast.With(body=body):
             return all(map(_is_definition, body))
         case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
-            inner = [*body, *orelse, *final, *(statement for handler in handlers for statement in handler.body)]
+            inner = [
+                *body,
+                *orelse,
+                *final,
+                *(statement for handler in handlers for statement in handler.body),
+            ]
             return all(map(_is_definition, inner))
         case _:
             return type(node).__name__ == "TypeAlias"  # Python 3.12 and later

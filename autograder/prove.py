@@ -1,4 +1,4 @@
-"""Tests the tests: solution and wheats pass, starter, mutants and chaffs fail where they should. Writes the kill matrix.
+"""Tests the tests: solution and wheats pass; starter, mutants and chaffs fail where they should.
 
 ``python -m autograder.prove [CHAPTER …]`` prints what it finds and writes ``docs/kill_matrix.md``; exit status 1 where
 something does not hold.
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder import planting
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.errors import ChapterError
 from autograder.grading import Grading, grade_cells
@@ -26,7 +25,7 @@ _SIGNS = {Outcome.PASSED: "·", Outcome.SKIPPED: "?", Outcome.ERROR: "!"}
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something to grade: ``kind`` is solution, starter, wheat, decoy, mutant or chaff; ``task`` the one it is about."""
+    """Something to grade: ``kind`` is solution, starter, wheat, decoy, mutant or chaff."""
 
     kind: str
     name: str
@@ -59,7 +58,9 @@ def _solution_cell(chapter: Chapter, variant: Variant) -> str:
     return chapter.task(variant.task).solution_cell
 
 
-def prove(chapter: Chapter, host: Host, report_progress: bool = False) -> tuple[list[tuple[Candidate, Report]], list[str]]:
+def prove(
+    chapter: Chapter, host: Host, report_progress: bool = False
+) -> tuple[list[tuple[Candidate, Report]], list[str]]:
     """Grade every candidate; the reports, and what does not hold (empty when all is well)."""
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
@@ -70,7 +71,10 @@ def prove(chapter: Chapter, host: Host, report_progress: bool = False) -> tuple[
         report = grade_cells(candidate.cells, grading)
         found = _judge(candidate, report)
         if report_progress:
-            print(f"  {candidate.task or 'all tasks':18} {candidate.name:42} {'; '.join(found) or 'as it should be'}", flush=True)
+            print(
+                f"  {candidate.task or 'all tasks':18} {candidate.name:42} {'; '.join(found) or 'as it should be'}",
+                flush=True,
+            )
         problems += [f"{chapter.name}, {candidate.task}, {candidate.name}: {text}" for text in found]
         reports.append((candidate, report))
     problems += _untouched_tests(chapter, reports)
@@ -138,7 +142,7 @@ def matrix(chapter: Chapter, reports: Sequence[tuple[Candidate, Report]]) -> str
     """The kill matrix of a chapter as Markdown: for each task, candidates down and tests across."""
     parts = [f"## {chapter.name}\n"]
     for number, task in enumerate(chapter.tasks):
-        tests = [test for test in reports[0][1].tasks[number].tests]
+        tests = reports[0][1].tasks[number].tests
         guards = {test.name for test in tests if not test.earns}
         parts.append(f"### {task.name} ({task.points:g} points)\n")
         parts += [
@@ -194,8 +198,6 @@ def main(arguments: Sequence[str]) -> int:
         print("PROBLEM", problem)
     print(f"{len(problems)} problems" if problems else "all proved")
     return 1 if problems else 0
-
-
 
 
 if __name__ == "__main__":

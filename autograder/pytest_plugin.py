@@ -29,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Our options."""
     group = parser.getgroup("torch-clinic")
     group.addoption("--submission", metavar="PATH", help="run the tests against this notebook, sandboxed")
-    group.addoption("--device", default="cpu", help="cpu (default), cuda, mps, xpu, or auto for the accelerator there is")
+    group.addoption(
+        "--device", default="cpu", help="cpu (default), cuda, mps, xpu, or auto for the accelerator there is"
+    )
     group.addoption(
         "--isolation",
         default=None,
@@ -112,7 +114,8 @@ class _Face:
         return bound
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        kept, left_out = [], []
+        kept: list[pytest.Item] = []
+        left_out: list[pytest.Item] = []
         for item in items:
             bound = self.bound(item.path)
             (left_out if bound and self._only and bound.chapter.name != self._only else kept).append(item)
@@ -141,7 +144,12 @@ class _Face:
             assert bound.submission is not None
             tasks = [task for task in bound.chapter.tasks if task.name in bound.tasks]
             reports = score_results(
-                bound.chapter, self._device, sorted(bound.files), tasks, bound.session, bound.submission.untouched
+                bound.chapter,
+                self._device,
+                sorted(bound.files),
+                tasks,
+                bound.session,
+                bound.submission.untouched,
             )
             self._write(terminalreporter, bound, reports)
 

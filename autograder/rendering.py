@@ -13,7 +13,13 @@ _WORDS = {
     Outcome.SKIPPED: "not measured",
     Outcome.ERROR: "our fault",
 }
-_SIGNS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.TIMEOUT: "✗", Outcome.SKIPPED: "–", Outcome.ERROR: "!"}
+_SIGNS = {
+    Outcome.PASSED: "✓",
+    Outcome.FAILED: "✗",
+    Outcome.TIMEOUT: "✗",
+    Outcome.SKIPPED: "–",
+    Outcome.ERROR: "!",
+}
 
 
 def _distinct(tests: tuple[TestResult, ...]) -> list[TestResult]:
@@ -66,7 +72,8 @@ def task_html(report: TaskReport) -> str:
             again = f"<br><small>Lesson section to reread: <em>{escape(test.lesson)}</em></small>"
         rows.append(
             f'<tr><td style="white-space:nowrap;vertical-align:top;color:{colour}"><b>{_SIGNS[test.outcome]} '
-            f'{_WORDS[test.outcome]}</b></td><td style="text-align:left">{escape(test.description)}{said}{again}</td></tr>'
+            f"{_WORDS[test.outcome]}</b></td>"
+            f'<td style="text-align:left">{escape(test.description)}{said}{again}</td></tr>'
         )
     note = f"<p>{escape(report.note)}</p>" if report.note else ""
     return f"<p><b>{escape(report.task)}</b>: {points(report)}</p><table>{''.join(rows)}</table>{note}"

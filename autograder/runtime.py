@@ -4,7 +4,6 @@ Everything here runs beside untrusted code and is trusted by nobody: what it ret
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from getpass import getuser
 from pathlib import Path
@@ -68,7 +68,7 @@ class Session:
         return self._for_task(task, "submission", self.program, lambda: self.open_runner("submission"))
 
     def baseline(self, task: str, which: str = "starter") -> Submission:
-        """What a submission is measured against: the starter, the solution with the one bug of pitfall *which*, or code.
+        """What a submission is measured against: the starter, the solution with the bug of pitfall *which*, or code.
 
         Raises :class:`ChapterError` for a pitfall that has no region in the task.
         """
@@ -144,10 +144,14 @@ class Fixtures:
         return self._of_request(request).submission(task_of(request.node))
 
     @pytest.fixture
-    def baseline(self, request: pytest.FixtureRequest) -> Callable[[str], Submission]:
+    def baseline(self, request: pytest.FixtureRequest) -> Callable[..., Submission]:
         """What a speed-up is measured against: ``baseline("starter")``, or with a pitfall or source instead."""
         session, task = self._of_request(request), task_of(request.node)
-        return lambda which="starter": session.baseline(task, which)
+
+        def open_baseline(which: str = "starter") -> Submission:
+            return session.baseline(task, which)
+
+        return open_baseline
 
     @pytest.fixture
     def starter_source(self, request: pytest.FixtureRequest) -> Callable[[str], str]:
@@ -190,7 +194,7 @@ class Fixtures:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Iterator[Any]:  # a generator: what it yields back is the report
+    ) -> Generator[None, Any, Any]:  # a generator: what it yields back is the report
         """Note the outcome of each test in its session, and show a failure as its message instead of a traceback."""
         report = yield
         session = self.session_of(item)

@@ -73,7 +73,9 @@ class LiveRunner:
 
     def timed(self, message: Mapping[str, Any], timeout: float) -> tuple[Any, float]:
         """See :class:`Runner`."""
-        copy = decode(bytearray(encode(dict(message))))  # the test's own tensors stay out of reach, as they do elsewhere
+        copy = decode(
+            bytearray(encode(dict(message)))
+        )  # the test's own tensors stay out of reach, as they do elsewhere
         begin = time.perf_counter()
         reply = self._runtime.handle(copy)
         if reply.get("error", {}).get("kind") == "KeyboardInterrupt":
@@ -171,7 +173,13 @@ class LearnerFunction:
     def probe(self, probe: Callable[..., Any], *args: Any) -> Any:
         """Run ``probe(function, *args)`` beside the learner's code, see :meth:`Submission.run`."""
         return self.submission._ask(
-            {"op": "call", "probe": _applied(probe, self.name), "function": "applied", "args": args, "kwargs": {}},
+            {
+                "op": "call",
+                "probe": _applied(probe, self.name),
+                "function": "applied",
+                "args": args,
+                "kwargs": {},
+            },
             {self.name},
         )
 
@@ -291,7 +299,8 @@ def _source(probe: Callable[..., Any]) -> tuple[str, str]:
 @cache
 def _applied(probe: Callable[..., Any], name: str) -> str:
     source, probe_name = _source(probe)
-    return f"{source}\n\ndef applied(learner, *args, **kwargs):\n    return {probe_name}(learner.{name}, *args, **kwargs)\n"
+    wrapper = f"def applied(learner, *args, **kwargs):\n    return {probe_name}(learner.{name}, *args, **kwargs)\n"
+    return f"{source}\n\n{wrapper}"
 
 
 def _attributes_of_first_parameter(source: str) -> set[str]:

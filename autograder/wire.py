@@ -83,7 +83,11 @@ class _Encoder:
         if tensor.dtype not in _DTYPE_NAMES:
             raise WireError(f"dtype {tensor.dtype} cannot be sent")
         plain = tensor.detach().resolve_conj().resolve_neg().cpu()
-        node = {"dtype": _DTYPE_NAMES[tensor.dtype], "shape": list(tensor.shape), "stride": list(plain.stride())}
+        node: dict[str, Any] = {
+            "dtype": _DTYPE_NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "stride": list(plain.stride()),
+        }
         if tensor.requires_grad:
             node["requires_grad"] = True
         self.tensors.append((plain, node))
@@ -110,7 +114,9 @@ class _Encoder:
             if pointer not in order:
                 total += spans[pointer][1] - start
                 if total > self.limit:
-                    raise WireError(f"{total / 1e6:.0f} MB of tensors are more than the {self.limit / 1e6:.0f} MB allowed")
+                    raise WireError(
+                        f"{total / 1e6:.0f} MB of tensors are more than the {self.limit / 1e6:.0f} MB allowed"
+                    )
                 order[pointer] = len(pieces)
                 piece = torch.empty(0, dtype=torch.uint8)
                 piece.set_(plain.untyped_storage(), start, (spans[pointer][1] - start,), (1,))
@@ -123,8 +129,8 @@ class _Encoder:
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:
     """First byte and one past the last byte of its storage that a non-empty tensor looks at."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    first = tensor.storage_offset() * tensor.element_size()
-    return first, first + (last + 1) * tensor.element_size()
+    first = int(tensor.storage_offset()) * tensor.element_size()
+    return first, first + int(last + 1) * tensor.element_size()
 
 
 def _padding(length: int) -> int:
@@ -146,7 +152,7 @@ def encode(value: Any, limit: int = MAX_MESSAGE_BYTES) -> bytes:
     header += b" " * _padding(8 + len(header))
     parts: list[Any] = [struct.pack("<Q", len(header)), header]
     for piece in pieces:
-        parts += [memoryview(piece.numpy()), bytes(_padding(piece.numel()))]
+        parts += [piece.numpy().data, bytes(_padding(piece.numel()))]
     return b"".join(parts)
 
 
@@ -237,7 +243,15 @@ def decode(data: bytearray, device: str = "cpu") -> Any:
         return _Decoder(storages).value(header["tree"])
     except WireError:
         raise
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError, struct.error, OverflowError) as error:
+    except (
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        RecursionError,
+        struct.error,
+        OverflowError,
+    ) as error:
         raise WireError(f"not a message: {type(error).__name__}") from None
 
 

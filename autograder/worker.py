@@ -1,4 +1,4 @@
-"""The child process: warmed once, forked for every use, the only file that starts learner code. Started, never imported.
+"""The child process: warmed once, forked for every use. It starts learners' code; nobody imports it.
 
 Two roles:
 
@@ -298,7 +298,7 @@ def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None
         os.dup2(descriptor, stream)
         os.close(descriptor)
     output = TailBuffer()
-    sys.stdout = sys.stderr = output  # type: ignore[assignment]
+    sys.stdout = sys.stderr = output
     while True:
         message = _receive(channel)
         if message is None:
@@ -310,9 +310,16 @@ def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None
         try:
             data = encode(reply, MAX_MESSAGE_BYTES)
         except WireError as error:
-            reply = {"error": {"kind": "WireError", "message": str(error), "where": ""}, "output": reply["output"]}
+            reply = {
+                "error": {"kind": "WireError", "message": str(error), "where": ""},
+                "output": reply["output"],
+            }
             data = encode(reply)
-        del message, request, reply  # before the answer: giving large buffers back must not fall into the next request
+        del (
+            message,
+            request,
+            reply,
+        )  # before the answer: giving large buffers back must not fall into the next request
         channel.sendall(struct.pack("<Q", len(data)) + data)
 
 

@@ -285,9 +285,7 @@ costs = {
 assert table[:, ::16].numel() == table[:256].numel()  # as many elements, but spread over 16 times the memory
 
 figure, axes = plt.subplots(figsize=(9, 3))
-bars = axes.barh(
-    list(costs), costs.values(), color=style.PALE_BLUE, edgecolor=style.INK, hatch=["", "//", "xx"]
-)
+bars = axes.barh(list(costs), costs.values(), color=style.PALE_BLUE, edgecolor=style.INK, hatch=["", "//", "xx"])
 axes.bar_label(bars, fmt="%.1f times", padding=6)
 axes.axvline(1, color=style.ORANGE, linestyle="--")
 axes.set_xlim(0, max(costs.values()) * 1.2)

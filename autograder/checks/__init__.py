@@ -24,6 +24,6 @@ __all__ = [
     "assert_is_view",
     "assert_leaves_inputs_alone",
     "assert_matches",
-    "assert_rejects",
     "assert_owns_result",
+    "assert_rejects",
 ]

@@ -66,16 +66,26 @@ def assert_is_view(
 
 
 def assert_owns_result(
-    function: LearnerFunction, args: Sequence[Any], *, of: int = 0, seed: int = 0, hint: str = "", **kwargs: Any
+    function: LearnerFunction,
+    args: Sequence[Any],
+    *,
+    of: int = 0,
+    seed: int = 0,
+    hint: str = "",
+    **kwargs: Any,
 ) -> None:
     """Fail if writing to the result of ``function(*args, **kwargs)`` changes argument number *of*."""
     after = function.probe(_overwrite_result_probe, tuple(args), kwargs, of, seed)
     if after is None:
-        raise Finding(f"elements of the result of `{function.name}` share memory: whoever writes to one writes to others")
+        raise Finding(
+            f"elements of the result of `{function.name}` share memory: whoever writes to one writes to others"
+        )
     assert_matches(after, args[of], what=f"after a write to the result of `{function.name}`, its input", hint=hint)
 
 
-def assert_leaves_inputs_alone(function: LearnerFunction, args: Sequence[Any], *, hint: str = "", **kwargs: Any) -> None:
+def assert_leaves_inputs_alone(
+    function: LearnerFunction, args: Sequence[Any], *, hint: str = "", **kwargs: Any
+) -> None:
     """Fail if ``function(*args, **kwargs)`` changes one of its arguments."""
     after = function.probe(_inputs_after_probe, tuple(args), kwargs)
     for number, (was, now) in enumerate(zip(args, after, strict=True)):

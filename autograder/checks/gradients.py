@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd.gradcheck import GradcheckError
 
 from autograder.checks.outputs import assert_matches
 from autograder.submission import LearnerFunction
@@ -72,7 +73,12 @@ def assert_gradients_match(
 
 
 def assert_gradcheck(
-    function: LearnerFunction, args: Sequence[Any], *, wrt: Sequence[int] = (0,), hint: str = "", **kwargs: Any
+    function: LearnerFunction,
+    args: Sequence[Any],
+    *,
+    wrt: Sequence[int] = (0,),
+    hint: str = "",
+    **kwargs: Any,
 ) -> None:
     """Fail unless the gradients of ``function`` agree with finite differences of its own outputs, in float64.
 
@@ -96,7 +102,7 @@ def assert_gradcheck(
     leaves = [args[position].detach().to(torch.float64).clone().requires_grad_() for position in wrt]
     try:
         torch.autograd.gradcheck(Remote.apply, leaves, check_batched_grad=False)
-    except torch.autograd.gradcheck.GradcheckError as error:
+    except GradcheckError as error:
         first = str(error).strip().splitlines()[0]
         raise AssertionError(f"gradcheck of `{function.name}`: {first} {hint}".strip()) from None
 

@@ -90,7 +90,13 @@ def _tensor_difference(
 
 
 def _describe(
-    left: torch.Tensor, right: torch.Tensor, close: torch.Tensor, wrong: int, rtol: float, atol: float, what: str
+    left: torch.Tensor,
+    right: torch.Tensor,
+    close: torch.Tensor,
+    wrong: int,
+    rtol: float,
+    atol: float,
+    what: str,
 ) -> str:
     error = (left - right).abs()
     error = torch.where(close, torch.zeros_like(error), torch.nan_to_num(error, nan=torch.inf))

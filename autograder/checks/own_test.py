@@ -7,7 +7,7 @@ from autograder.submission import LearnerFunction
 
 
 def _try_probe(function, source):  # type: ignore[no-untyped-def]
-    namespace = {}
+    namespace: dict = {}  # type: ignore[type-arg]
     exec(compile("import torch\n" + source, "<implementation>", "exec"), namespace)
     function(namespace["implementation"])
 

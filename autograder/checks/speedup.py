@@ -109,7 +109,10 @@ def race(
 
 
 def _calibrate(
-    baseline: LearnerFunction, inputs: Callable[[int], Call], seeds: Iterator[int], via: Callable[..., Any] | None
+    baseline: LearnerFunction,
+    inputs: Callable[[int], Call],
+    seeds: Iterator[int],
+    via: Callable[..., Any] | None,
 ) -> int:
     best = math.inf
     for _ in range(3):  # the first runs are cold
@@ -132,14 +135,15 @@ def assert_faster(
     reference_ratio: float,
     via: Callable[..., Any] | None = None,
     hint: str = "",
-    **tolerances: float,
+    rtol: float | None = None,
+    atol: float | None = None,
 ) -> None:
     """Fail if *submission* is not at least ``sqrt(reference_ratio)`` times as fast as *baseline*.
 
     ``reference_ratio`` is the speed-up that the reference fix reaches, as measured by ``benchmarks/speedups.py``; below
     2.25 nothing is to be timed (raises ``ValueError``). Wrong outputs fail at once. A race that stays undecided after
-    a second, longer try *skips* the test: a noisy machine is never the learner's failure. With ``via``, what is timed is
-    ``via(function, *args, **kwargs)`` on both sides, and ``reference(*args, **kwargs)`` is what that must return.
+    a second, longer try *skips* the test: a noisy machine is never the learner's failure. With ``via``, what is timed
+    is ``via(function, *args, **kwargs)`` on both sides, and ``reference(*args, **kwargs)`` is what that must return.
     """
     if reference_ratio < 2.25:
         raise ValueError(f"a fix that gains {reference_ratio:g} is not timed: count something instead (DESIGN, 5)")
@@ -148,11 +152,21 @@ def assert_faster(
 
     def verify(call: Call, result: Any) -> None:
         args, kwargs = call
-        assert_matches(result, reference(*args, **kwargs), what=f"a timed result of `{submission.name}`", **tolerances)
+        assert_matches(
+            result, reference(*args, **kwargs), rtol=rtol, atol=atol, what=f"a timed result of `{submission.name}`"
+        )
 
     for max_pairs in (FIRST_TRY_PAIRS, SECOND_TRY_PAIRS):
         verdict, run = race(
-            submission, baseline, inputs, k, verify, max_pairs=max_pairs, seeds=_random_seeds(rng), rng=rng, via=via
+            submission,
+            baseline,
+            inputs,
+            k,
+            verify,
+            max_pairs=max_pairs,
+            seeds=_random_seeds(rng),
+            rng=rng,
+            via=via,
         )
         MEASURED.append((submission.name, k, run.ratios))
         if verdict is Verdict.FASTER:

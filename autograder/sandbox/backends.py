@@ -95,8 +95,23 @@ def bubblewrap(stage: Path, disk: int, device: str) -> Launch:
             argv += ["--symlink", os.readlink(folder), folder]
         elif os.path.isdir(folder):
             argv += ["--ro-bind", folder, folder]
-    argv += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
-    argv += ["--proc", "/proc", "--dev", "/dev", "--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"]
+    argv += [
+        "--ro-bind-try",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.cache",
+        "--ro-bind-try",
+        "/etc/alternatives",
+        "/etc/alternatives",
+    ]
+    argv += [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--ro-bind-try",
+        "/sys/devices/system/cpu",
+        "/sys/devices/system/cpu",
+    ]
     argv += ["--perms", "1777", "--size", str(disk), "--tmpfs", "/tmp"]
     if device.startswith("cuda"):
         argv += ["--ro-bind-try", "/sys", "/sys"]
@@ -104,7 +119,12 @@ def bubblewrap(stage: Path, disk: int, device: str) -> Launch:
             argv += ["--dev-bind", node, node]
     for folder in python_folders():  # after /tmp: an installation may lie inside it
         for parent in reversed(Path(folder).parents[:-1]):
-            argv += ["--perms", "0755", "--dir", str(parent)]  # else nobody could not pass through root's home
+            argv += [
+                "--perms",
+                "0755",
+                "--dir",
+                str(parent),
+            ]  # else nobody could not pass through root's home
         argv += ["--ro-bind", folder, folder]
     argv += ["--ro-bind", str(stage), "/grader", "--chdir", "/tmp", "--"]
     argv += _boot("/grader", "zygote")
@@ -132,7 +152,16 @@ def sandlock(stage: Path, disk: int, device: str) -> Launch:
         raise IsolationUnavailable("sandlock is not installed (pip install sandlock).") from None
     if landlock_abi_version() < min_landlock_abi():
         raise IsolationUnavailable("sandlock needs a Linux kernel of 6.12 or newer with Landlock switched on.")
-    readable = ["/usr", "/bin", "/lib", "/lib64", "/proc", "/dev/null", "/dev/urandom", "/sys/devices/system/cpu"]
+    readable = [
+        "/usr",
+        "/bin",
+        "/lib",
+        "/lib64",
+        "/proc",
+        "/dev/null",
+        "/dev/urandom",
+        "/sys/devices/system/cpu",
+    ]
     readable += ["/etc/ld.so.cache", *python_folders(), str(stage)]
     scratch = stage / "scratch"
     scratch.mkdir(exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -169,7 +170,7 @@ class Sandbox:
                 self._process = subprocess.Popen(
                     self._launch.argv,
                     env=self._launch.environment,
-                    stdin=theirs,
+                    stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=self._stderr,
                     start_new_session=True,
@@ -208,14 +209,10 @@ class Sandbox:
     def close(self) -> None:
         """End the warm process with all its uses, and remove the scratch folder."""
         self._control.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            pass
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         self._process.wait()
         self._stderr.close()
         shutil.rmtree(self._stage, ignore_errors=True)

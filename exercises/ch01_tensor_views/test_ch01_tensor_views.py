@@ -190,7 +190,11 @@ def test_windows_are_quick(submission, baseline):
         return frames[index]
 
     assert_faster(
-        submission.sliding_windows, baseline("starter").sliding_windows, inputs, plain, reference_ratio=WINDOWS_RATIO
+        submission.sliding_windows,
+        baseline("starter").sliding_windows,
+        inputs,
+        plain,
+        reference_ratio=WINDOWS_RATIO,
     )
 
 

@@ -45,9 +45,7 @@ def test_sections_are_the_ones_that_exercises_point_at(lesson: nbformat.Notebook
 
 
 @pytest.mark.parametrize("heading", SECTIONS)
-def test_each_section_asks_first_and_asserts_what_it_says(
-    lesson: nbformat.NotebookNode, heading: str
-) -> None:
+def test_each_section_asks_first_and_asserts_what_it_says(lesson: nbformat.NotebookNode, heading: str) -> None:
     section = sections(lesson)[heading]
     assert "**Predict" in section
     assert re.search(r"^\s*assert ", section, flags=re.MULTILINE)

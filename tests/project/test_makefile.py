@@ -21,9 +21,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["make", *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run(["make", *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
 
 
 def output(folder: Path, *arguments: str) -> str:
