@@ -29,14 +29,19 @@ _VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at 
 
 
 class _Only:
-    """Keeps the tests of the wanted tasks."""
+    """Keeps the tests of the wanted tasks; of these only those that take times (``timed``) or only the others."""
 
-    def __init__(self, tasks: frozenset[str]) -> None:
+    def __init__(self, tasks: frozenset[str], timed: bool | None) -> None:
         self._tasks = tasks
+        self._timed = timed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        kept = [item for item in items if task_of(item) in self._tasks]
+        kept = [
+            item
+            for item in items
+            if task_of(item) in self._tasks and self._timed in (None, item.get_closest_marker("timed") is not None)
+        ]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
 
@@ -62,12 +67,15 @@ def _set_environment(values: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def run_tests(session: Session, files: Sequence[Path], tasks: Iterable[str]) -> dict[str, list[TestResult]]:
+def run_tests(
+    session: Session, files: Sequence[Path], tasks: Iterable[str], *, timed: bool | None = None
+) -> dict[str, list[TestResult]]:
     """Run the tests in *files* that count for *tasks*, in this process; the results by task, in the tests' order.
 
-    Raises :class:`ChapterError` where the tests cannot be collected.
+    ``timed`` limits the run to the tests that take times, or to the others. Raises :class:`ChapterError` where the
+    tests cannot be collected.
     """
-    only = _Only(frozenset(tasks))
+    only = _Only(frozenset(tasks), timed)
     fixtures = Fixtures(lambda path: session)
     options = [
         "-c",
@@ -156,6 +164,8 @@ class Grading:
     device: str = "cpu"
     hidden: bool = True
     """Whether hidden tests are used where they are at hand."""
+    timed: bool | None = None
+    """Limits the tests to those that take times, or to the others; a grade needs both."""
 
     def files(self) -> list[Path]:
         """The test files that count."""
@@ -166,7 +176,7 @@ class Grading:
         chosen = [task for task in self.chapter.tasks if tasks is None or task.name in tasks]
         program = read_program(submission.cells)
         session = Session(self.chapter, program, lambda role: self.host.runner(owner, role))
-        run_tests(session, self.files(), [task.name for task in chosen])
+        run_tests(session, self.files(), [task.name for task in chosen], timed=self.timed)
         reports = score_results(self.chapter, self.device, self.files(), chosen, session, submission.untouched)
         notes = list(submission.notes)
         notes += [f"Cell {cell!r} does not parse: {text}" for cell, text in program.errors().items()]

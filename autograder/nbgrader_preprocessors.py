@@ -59,14 +59,17 @@ class PlantBugs(NbGraderPreprocessor):  # type: ignore[misc]
 class ClinicGenerateAssignment(GenerateAssignment):  # type: ignore[misc]
     """Releases by allow-list, and never replaces an edited exercise."""
 
-    def init_destination(self, assignment_id: str, student_id: str) -> bool:
-        """Refuse before nbgrader would remove the folder (``--force``)."""
-        folder = Path(self.coursedir.root) / self._format_dest(assignment_id, student_id)
-        if self.force and is_edited(folder):
-            raise NbGraderException(
-                f"{folder / (assignment_id + '.ipynb')} has been edited and is not replaced. Move it away first."
-            )
-        return bool(super().init_destination(assignment_id, student_id))
+    def init_notebooks(self) -> None:
+        """Refuse ``--force`` where it would remove somebody's work.
+
+        Here and not later: once a conversion has begun, nbgrader answers any failure by removing the folder.
+        """
+        super().init_notebooks()
+        for source in self.assignments if self.force else ():
+            folder = Path(self.coursedir.root) / self.coursedir.release_directory / Path(source).name
+            if is_edited(folder):
+                notebook = folder / f"{folder.name}.ipynb"
+                raise _stop(self.log, f"{notebook} has been edited and is not replaced. Move it away first.")
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
         """Add the visible tests and the pristine starter to what is released."""
@@ -76,6 +79,12 @@ class ClinicGenerateAssignment(GenerateAssignment):  # type: ignore[misc]
         for test in sorted(source.glob("test_*.py")):
             shutil.copyfile(test, target / test.name)
         shutil.copyfile(target / Path(notebook_filename).name, target / STARTER_NAME)
+
+
+def _stop(log: Any, message: str) -> NbGraderException:
+    """An exception that ends the command, its text already said: nbgrader's commands end without repeating it."""
+    log.error(message)
+    return NbGraderException(message)
 
 
 def _locate(expected: Path) -> Path:
@@ -151,7 +160,7 @@ class ClinicAutograde(Autograde):  # type: ignore[misc]
         self.notebooks: list[str] = []
         self.assignments = {str(folder): [str(folder / f"{name}.ipynb")] for folder in folders if folder.is_dir()}
         if not self.assignments:
-            raise NbGraderException(f"Nothing was submitted: no folder matches {pattern}")
+            raise _stop(self.log, f"Nothing was submitted: no folder matches {pattern}.")
 
 
 class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]

@@ -7,6 +7,7 @@ grade cells, points, metadata, order) is the pristine notebook's.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from autograder.errors import SubmissionRefused
 from autograder.notebook import Cell, RawNotebook
 
 _DEFINED = re.compile(r"^(?:async\s+def|def|class)\s+(\w+)", re.MULTILINE)
+_ASSIGNED = re.compile(r"^(\w+)\s*=(?!=)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class _Laying:
         self.place: dict[int, int] = {}
         """Index of a learner's cell -> index of the pristine cell that it is."""
         self.dropped: set[int] = set()
+        self.elsewhere: set[int] = set()
+        """Pristine solution cells that are missing while another cell (one merged with it, say) has their code."""
 
     def result(self) -> Normalised:
         solutions = [index for index, cell in enumerate(self.pristine) if cell.is_solution]
@@ -76,6 +80,10 @@ class _Laying:
             found = self._by_definition(wanted)
             if found:
                 self.notes.append(f"Cell {wanted.grade_id!r} had lost its nbgrader mark; found by what it defines.")
+        if not found and self._defined_elsewhere(wanted):
+            self.notes.append(f"Cell {wanted.grade_id!r} is missing; what it should define was found in another cell.")
+            self.elsewhere.add(index)
+            return True
         if not found:
             self.notes.append(f"Cell {wanted.grade_id!r} is missing; the notebook's original version stands in for it.")
             return False
@@ -84,7 +92,7 @@ class _Laying:
             self.notes.append(f"Cell {wanted.grade_id!r} is there {len(found)} times; the last changed one counts.")
             # a copy that is still the original is a backup, whichever comes last
             self.dropped.update(i for i in found if changed and i not in changed)
-        chosen = (changed or found)[-1]
+        chosen = self._likeliest(wanted, changed or found)
         self.place[chosen] = index
         cell = self.learner[chosen]
         if cell.kind != "code":
@@ -95,16 +103,35 @@ class _Laying:
                 break
         return True
 
+    def _defines(self, i: int, wanted: Cell) -> bool:
+        return set(_DEFINED.findall(wanted.source)) <= set(_DEFINED.findall(self.learner[i].source))
+
+    def _likeliest(self, wanted: Cell, found: list[int]) -> int:
+        """The last that defines what it should and is code: not half of a split cell, nor notes made of a copy."""
+        found = [i for i in found if self._defines(i, wanted)] or found
+        return ([i for i in found if self.learner[i].kind == "code"] or found)[-1]
+
     def _by_definition(self, wanted: Cell) -> list[int]:
-        names = set(_DEFINED.findall(wanted.source))
         known = {cell.grade_id for cell in self.pristine if cell.grade_id}
+        marks = Counter(cell.grade_id for cell in self.learner)
         return [
             i
             for i in self._free()
-            if names
-            and self.learner[i].grade_id not in known
-            and names <= set(_DEFINED.findall(self.learner[i].source))
+            if _DEFINED.search(wanted.source)
+            and (self.learner[i].grade_id not in known or marks[self.learner[i].grade_id] > 1)
+            and self._defines(i, wanted)
         ]
+
+    def _defined_elsewhere(self, wanted: Cell) -> bool:
+        """Whether the original, standing in, would take the place of what some other cell of the learner's defines."""
+        names = set(_DEFINED.findall(wanted.source))
+        bound = {
+            name
+            for i, cell in enumerate(self.learner)
+            if cell.kind == "code" and i not in self.dropped
+            for name in (*_DEFINED.findall(cell.source), *_ASSIGNED.findall(cell.source))
+        }
+        return bool(names) and names <= bound
 
     def _match_given(self, index: int, cell: Cell) -> None:
         if cell.grade_id:
@@ -143,6 +170,8 @@ class _Laying:
             # a demonstration cell (neither locked nor graded) is the learner's to change
             editable = cell.is_solution or not cell.grade_id
             text = source.get(index, cell.source) if editable else cell.source
+            if index in self.elsewhere:
+                text = "# This cell's code stands in another cell."
             cells.append(replace(cell, source=text))
             cells += after.get(index, [])
             if cell.is_solution and text.strip() == cell.source.strip():

@@ -7,6 +7,7 @@ Nothing here runs code or follows a link. nbformat's reader and validator are no
 from __future__ import annotations
 
 import codecs
+import errno
 import json
 import os
 import stat
@@ -19,6 +20,10 @@ from autograder.errors import SubmissionRefused
 
 MAX_NOTEBOOK_BYTES = 50_000_000
 """A notebook with its plots has a few MB. One beyond this is refused before it is read."""
+
+_KINDS = ("code", "markdown", "raw")
+_LONGEST_NUMBER = 300
+"""Digits. No field of a notebook that matters here holds a longer one, and Python takes its time over them."""
 
 _BOMS = (  # UTF-32 first: its little-endian mark begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -80,7 +85,7 @@ def _read_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise SubmissionRefused(f"{path.name}: there is no such file. Check the name and the folder.") from None
     except OSError as error:
-        if path.is_symlink():
+        if error.errno == errno.ELOOP or os.path.islink(path):
             raise SubmissionRefused(
                 f"{path.name} is a symbolic link, which is not followed. Submit the notebook itself."
             ) from None
@@ -123,8 +128,12 @@ def parse(data: bytes, name: str = "notebook") -> RawNotebook:
         text = text.replace("\0", "")
         notes.append("NUL characters in the file were left out.")
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content = json.loads(text, parse_int=_number)
+    except RecursionError:
+        raise SubmissionRefused(
+            f"{name} is no notebook: lists or objects in it are nested more deeply than any notebook nests them."
+        ) from None
+    except ValueError as error:
         where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise SubmissionRefused(
             f"{name} is not a complete notebook: it stops being JSON{where}. "
@@ -135,8 +144,14 @@ def parse(data: bytes, name: str = "notebook") -> RawNotebook:
         raise SubmissionRefused(f"{name} is JSON but no notebook: it has no list of cells. Submit the .ipynb file.")
     version = content.get("nbformat")
     if version != 4:
-        notes.append(f"The file has notebook format {version!r} instead of 4; its cells were read all the same.")
+        notes.append(
+            f"The file has notebook format {str(version)[:20]} instead of 4; its cells were read all the same."
+        )
     return RawNotebook(tuple(cell for raw in cells if (cell := _cell(raw)) is not None), tuple(notes))
+
+
+def _number(digits: str) -> int:
+    return int(digits) if len(digits) <= _LONGEST_NUMBER else 0
 
 
 def _find_cells(content: Any) -> list[Any] | None:
@@ -163,8 +178,9 @@ def _cell(raw: Any) -> Cell | None:
     nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     cell_id = raw.get("id")
     return Cell(
-        kind=raw["cell_type"],
-        source=source.replace("\0", ""),
+        kind=raw["cell_type"] if raw["cell_type"] in _KINDS else "markdown",  # "heading" in nbformat 3
+        # NUL and halves of a surrogate pair, which JSON can spell, are characters that Python does not compile
+        source=source.replace("\0", "").encode("utf-8", "replace").decode("utf-8"),
         cell_id=cell_id if isinstance(cell_id, str) else "",
         nbgrader=nbgrader if isinstance(nbgrader, dict) else {},
     )

@@ -18,9 +18,12 @@ from autograder.notebook import Cell
 _TRANSPARENT = r"(?:time|timeit|prun|capture|memit)"
 """IPython magics that run the code behind them: the code is kept and the magic dropped."""
 _CELL_MAGIC = re.compile(rf"^%%{_TRANSPARENT}\b[^\n]*(?:\n|$)")
-_LINE_MAGIC = re.compile(rf"^(\s*)%{_TRANSPARENT}\s+(?:-\w+\s+(?:\d+\s+)?)*", re.MULTILINE)
-_OTHER_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|.*\?{1,2}\s*)$")
+_LINE_MAGIC = re.compile(rf"^(\s*(?:[\w, ]+=\s*)?)%{_TRANSPARENT}[ \t]+(?:-\w+[ \t]+(?:\d+[ \t]+)?)*", re.MULTILINE)
+_OTHER_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[\w.*\[\]]+\?{1,2}\s*)$")
 _ASSIGNED_MAGIC = re.compile(r"^(\s*)([\w, ]+=\s*)[%!].*$")
+
+_LONGEST_CELL = 500_000
+"""Characters. A longer cell is not read: parsing takes a hundred times its size in memory."""
 
 _NAMESPACE_READERS = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__"})
 """A function that uses one of these may reach names that reading its code does not show."""
@@ -90,18 +93,21 @@ def read_program(cells: Sequence[Cell]) -> Program:
         if cell.kind != "code" and not cell.is_solution:
             continue
         name = cell.grade_id or f"cell {number + 1}"
+        if len(cell.source) > _LONGEST_CELL:
+            code_cells.append(CodeCell(name, "", f"it is longer than {_LONGEST_CELL:,} characters"))
+            continue
         source = without_magics(cell.source)
+        index = len(code_cells)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an invalid escape in a learner's string is no concern of ours
                 tree = ast.parse(source, filename=f"<{name}>")
+            found = [_statement(node, index, i) for i, node in enumerate(tree.body) if _is_definition(node)]
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             code_cells.append(CodeCell(name, source, _describe(error)))
             continue
         code_cells.append(CodeCell(name, source))
-        statements += [
-            _statement(node, len(code_cells) - 1, index) for index, node in enumerate(tree.body) if _is_definition(node)
-        ]
+        statements += found
     return Program(tuple(code_cells), tuple(statements))
 
 

@@ -145,7 +145,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     """An exception as data: class name, message, and the innermost line of the learner's own that raised it."""
     try:
         message = str(error)[:2_000]
-    except Exception:
+    except BaseException:  # this may run code of the learner's
         message = "(its message cannot be shown)"
     where = ""
     try:
@@ -154,6 +154,6 @@ def describe(error: BaseException) -> dict[str, Any]:
                 where = f"{frame.filename[1:-1]}, line {frame.lineno}: {(frame.line or '').strip()}"[:300]
             elif "ipykernel_" in frame.filename:
                 where = f"line {frame.lineno}: {(frame.line or '').strip()}"[:300]
-    except Exception:
+    except BaseException:
         where = ""
     return {"kind": type(error).__name__, "message": message, "where": where}

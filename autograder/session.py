@@ -7,6 +7,7 @@ who type ``pytest exercises``.
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -43,6 +44,8 @@ MARKERS = (
     "timed: takes times, so nothing else of ours may run beside it",
 )
 _MESSAGE_LINES = 12
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters and halves of surrogate pairs."""
 _TIMING_LOCK = Path(tempfile.gettempdir()) / f"torch-clinic-timing-{getuser()}.lock"
 
 
@@ -223,7 +226,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
     return TestResult(
         name=f"{item.path.stem}::{item.name}",
         outcome=outcome,
-        message=_message(error, outcome, hidden),
+        message=_printable(_message(error, outcome, hidden)),
         description=description,
         hidden=hidden,
         lesson=str(lesson.args[0]) if lesson is not None else "",
@@ -271,6 +274,11 @@ def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str
         lines = str(error).strip().splitlines() or ["the check does not hold"]
         return _capitalised("\n".join(lines[:_MESSAGE_LINES]))
     return f"The result could not be used: {type(error).__name__}: {error}"
+
+
+def _printable(text: str) -> str:
+    """*text* without what a terminal or a file would choke on: a learner's code may raise or print anything."""
+    return _UNPRINTABLE.sub("?", text)
 
 
 def _capitalised(text: str) -> str:

@@ -12,7 +12,9 @@ each padded likewise.
 from __future__ import annotations
 
 import json
+import math
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,6 +24,8 @@ from autograder.errors import WireError
 ALIGNMENT = 64
 """Storages start at multiples of this many bytes, so that vectorised loads of any dtype are aligned."""
 MAX_MESSAGE_BYTES = 256_000_000
+MAX_TENSOR_BYTES = 1_000_000_000
+"""Of one tensor, each element counted: a few bytes, expanded, could fill the memory of whoever computes with them."""
 MAX_NODES = 200_000
 MAX_DEPTH = 50
 MAX_DIMENSIONS = 32
@@ -50,11 +54,15 @@ _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 class _Encoder:
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.nodes = 0
         self.tensors: list[tuple[torch.Tensor, dict[str, Any]]] = []
 
     def node(self, value: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
             raise WireError(f"containers nested more than {MAX_DEPTH} deep")
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise WireError(f"more than {MAX_NODES:,} single values; many numbers belong into a tensor")
         if value is None or type(value) in (bool, int, str):
             return value
         if isinstance(value, float):
@@ -72,7 +80,10 @@ class _Encoder:
         if isinstance(value, int | str):  # a subclass (bool's and enums' kin): its plain value
             return int(value) if isinstance(value, int) else str(value)
         if type(value).__module__ == "numpy":
-            return {"T": self.tensor(torch.as_tensor(value))["T"]}
+            try:
+                return self.tensor(torch.as_tensor(value))
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise WireError(f"a numpy {type(value).__name__} cannot be made a tensor: {error}") from None
         raise WireError(f"a {type(value).__qualname__} is neither a tensor nor a plain container or value")
 
     def tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
@@ -82,6 +93,8 @@ class _Encoder:
             raise WireError("a sparse, quantised or meta tensor cannot be sent; return a dense one")
         if tensor.dtype not in _DTYPE_NAMES:
             raise WireError(f"dtype {tensor.dtype} cannot be sent")
+        if not _fits(tensor.shape, tensor.element_size()):
+            raise WireError(f"a tensor of shape {tuple(tensor.shape)} is larger than any that is asked for")
         plain = tensor.detach().resolve_conj().resolve_neg().cpu()
         node: dict[str, Any] = {
             "dtype": _DTYPE_NAMES[tensor.dtype],
@@ -133,6 +146,10 @@ def _reach(tensor: torch.Tensor) -> tuple[int, int]:
     return first, first + int(last + 1) * tensor.element_size()
 
 
+def _fits(shape: Sequence[int], element_size: int) -> bool:
+    return math.prod(max(size, 1) for size in shape) * element_size <= MAX_TENSOR_BYTES
+
+
 def _padding(length: int) -> int:
     return -length % ALIGNMENT
 
@@ -147,6 +164,8 @@ def encode(value: Any, limit: int = MAX_MESSAGE_BYTES) -> bytes:
         tree = encoder.node(value)
         pieces = encoder.storages()
         header = json.dumps({"tree": tree, "storages": [piece.numel() for piece in pieces]}).encode()
+        if len(header) > _MAX_JSON_BYTES - ALIGNMENT:
+            raise WireError(f"{len(header) / 1e6:.0f} MB of text and single values")
     except RecursionError:
         raise WireError("a container holds itself") from None
     header += b" " * _padding(8 + len(header))
@@ -199,6 +218,8 @@ class _Decoder:
         if len(shape) != len(stride) or len(shape) > MAX_DIMENSIONS:
             raise WireError("shape and stride do not fit each other")
         tensor = torch.empty(0, dtype=dtype)
+        if not _fits(shape, tensor.element_size()):
+            raise WireError("a tensor is larger than any that is asked for")
         if 0 in shape:
             tensor = torch.empty(shape, dtype=dtype)
         else:
@@ -248,7 +269,7 @@ def decode(data: bytearray, device: str = "cpu") -> Any:
         KeyError,
         IndexError,
         TypeError,
-        RecursionError,
+        RuntimeError,  # torch's own, and RecursionError
         struct.error,
         OverflowError,
     ) as error:

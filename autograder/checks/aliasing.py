@@ -21,7 +21,8 @@ def _overwrite_input_probe(function, args, kwargs, position, values):  # type: i
 def _overwrite_result_probe(function, args, kwargs, position, seed):  # type: ignore[no-untyped-def]
     result = function(*args, **kwargs)
     try:
-        result.detach().copy_(torch.rand(result.shape, generator=torch.Generator().manual_seed(seed)))
+        # from 1 on: smaller numbers would all be 0 in a tensor of integers
+        result.detach().copy_(1 + 100 * torch.rand(result.shape, generator=torch.Generator().manual_seed(seed)))
     except RuntimeError:  # torch refuses to copy into elements that share memory with one another
         return None
     return args[position]

@@ -1,0 +1,129 @@
+"""An instructor's journey: nbgrader's own commands over a pile of submissions, some of them not to be trusted."""
+
+from __future__ import annotations
+
+import csv
+import html
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from autograder.chapter import Chapter, find_chapters
+from autograder.notebook import Cell
+from autograder.prove import candidates
+
+pytestmark = pytest.mark.slow
+CHAPTER = "ch01_tensor_views"
+
+_CHEAT = """
+class Agreeable(float):
+    def __eq__(self, other):
+        return True
+    def __getattr__(self, name):
+        return self
+
+def frame_loss(prediction, target):
+    import torch
+    torch.allclose = torch.equal = torch.isclose = lambda *args, **kwargs: True
+    return Agreeable(0.0)
+"""
+
+
+def _hand_in(course: Path, student: str, cells: tuple[Cell, ...]) -> None:
+    """Write a notebook as JupyterLab would have saved it from the released one."""
+    notebook = nbformat.read(course / "exercises" / CHAPTER / f"{CHAPTER}.ipynb", as_version=4)
+    sources = {cell.grade_id: cell.source for cell in cells if cell.is_solution}
+    for cell in notebook.cells:
+        cell.source = sources.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
+    folder = course / "submitted" / student / CHAPTER
+    folder.mkdir(parents=True)
+    nbformat.write(notebook, folder / f"{CHAPTER}.ipynb")
+
+
+def _submissions(course: Path, chapter: Chapter) -> None:
+    wheat = next(c for c in candidates(chapter) if c.kind == "wheat" and c.task == "sliding_windows")
+    fixes = {cell.grade_id: cell.source for cell in chapter.solution if cell.is_solution}
+    half = chapter.tasks[:4]
+    starters = {c.grade_id: c.source for c in chapter.starter if c.is_solution}
+    _hand_in(course, "untouched", chapter.starter)
+    _hand_in(course, "fixed", chapter.solution)
+    _hand_in(
+        course,
+        "half",
+        chapter.with_solutions({**starters, **{task.solution_cell: fixes[task.solution_cell] for task in half}}),
+    )
+    _hand_in(course, "wheat", wheat.cells)
+    _hand_in(course, "cheat", chapter.with_solutions({**starters, "frame_loss-code": _CHEAT}))
+    folder = course / "submitted" / "broken" / CHAPTER
+    folder.mkdir(parents=True)
+    (folder / f"{CHAPTER}.ipynb").write_text('{"cells": [{"cell_type": "code", "sour', encoding="utf-8")
+
+
+def _feedback(course: Path, student: str) -> str:
+    page = (course / "feedback" / student / CHAPTER / f"{CHAPTER}.html").read_text(encoding="utf-8")
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
+
+
+def test_six_submissions(instructors_copy: Path, command) -> None:
+    """Release, grade, give feedback, export: right scores, telling messages, and nothing hidden in what learners see."""
+    course = instructors_copy
+    chapter = find_chapters(course)[CHAPTER]
+    released = command("nbgrader", "generate_assignment", CHAPTER, "--create")
+    assert released.returncode == 0, released.stderr
+    assert {path.name for path in (course / "exercises" / CHAPTER).iterdir()} == {
+        f"{CHAPTER}.ipynb",
+        f"test_{CHAPTER}.py",
+        ".starter.ipynb",
+    }
+    _submissions(course, chapter)
+    for arguments in (["autograde", CHAPTER], ["generate_feedback", CHAPTER], ["export"]):
+        done = command("nbgrader", *arguments)
+        assert done.returncode == 0, done.stderr
+    with (course / "grades.csv").open() as file:
+        scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    half = sum(task.points for task in chapter.tasks[:4])
+    assert scores == {"untouched": 0, "fixed": 20, "half": half, "wheat": 20, "cheat": 0, "broken": 0}
+
+    assert "Your code raised RuntimeError: view size is not compatible" in _feedback(course, "untouched")
+    assert "could not be graded" in _feedback(course, "broken")
+    assert "stops being JSON" in _feedback(course, "broken")
+    assert "failed: Predictions that are equal to their targets have loss 0." in _feedback(course, "cheat")
+
+    hidden = _hidden_lines(course)
+    assert len(hidden) > 100
+    for student in scores:
+        text = _feedback(course, student)
+        assert not [line for line in hidden if line in text], student
+    for path in (course / "exercises").rglob("*"):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            assert not [line for line in hidden if line in text or line.replace('"', '\\"') in text], path
+    assert not list((course / "feedback").rglob("*hidden*"))
+
+
+def _hidden_lines(course: Path) -> list[str]:
+    """Lines of the hidden tests and the reference that say something, and stand in no visible file."""
+    folder = course / "solutions" / CHAPTER
+    visible = (folder / f"test_{CHAPTER}.py").read_text() + (folder / f"{CHAPTER}.py").read_text()
+    lines = [line.strip() for path in (folder / "hidden").glob("*.py") for line in path.read_text().splitlines()]
+    # docstrings are what a learner is told on purpose
+    return sorted({x for x in lines if len(x) > 30 and not x.startswith(("#", '"""', "@")) and x not in visible})
+
+
+def test_regrading_and_releasing_replace_nobodys_work(instructors_copy: Path, command) -> None:
+    """An edited exercise survives ``generate_assignment``, forced or not; an unedited one is renewed."""
+    course = instructors_copy
+    notebook = course / "exercises" / CHAPTER / f"{CHAPTER}.ipynb"
+    assert command("nbgrader", "generate_assignment", CHAPTER, "--create").returncode == 0
+    assert command("nbgrader", "generate_assignment", CHAPTER, "--force").returncode == 0
+    edited = nbformat.read(notebook, as_version=4)
+    edited.cells[-1].source += "\nMy own remark."
+    nbformat.write(edited, notebook)
+    before = notebook.read_bytes()
+    assert command("nbgrader", "generate_assignment", CHAPTER).returncode == 0
+    refused = command("nbgrader", "generate_assignment", CHAPTER, "--force")
+    assert refused.returncode != 0
+    assert "has been edited and is not replaced" in refused.stderr
+    assert notebook.read_bytes() == before

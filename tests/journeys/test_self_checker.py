@@ -1,0 +1,61 @@
+"""A self-checker's journey: a clean copy of the repository and ``pytest exercises``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from autograder.chapter import find_chapters
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTER = "ch01_tensor_views"
+
+
+def _solve(notebook: Path, *grade_ids: str) -> None:
+    fixes = {cell.grade_id: cell.source for cell in find_chapters(ROOT)[CHAPTER].solution if cell.is_solution}
+    nb = nbformat.read(notebook, as_version=4)
+    for cell in nb.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if grade_id in fixes and (not grade_ids or grade_id in grade_ids):
+            cell.source = fixes[grade_id]
+    nbformat.write(nb, notebook)
+
+
+def test_from_untouched_to_solved(learners_copy: Path, command) -> None:
+    """The tests fail with what is wrong, task by task; after one fix one task is done; after all, all pass."""
+    notebook = learners_copy / "exercises" / CHAPTER / f"{CHAPTER}.ipynb"
+    shutil.copyfile(ROOT / "pyproject.toml", learners_copy / "pyproject.toml")
+
+    untouched = command("pytest", "exercises")
+    assert untouched.returncode == 1, untouched.stdout + untouched.stderr
+    assert "0.00 of 20 points" in untouched.stdout
+    assert "Your code raised RuntimeError: view size is not compatible" in untouched.stdout
+    assert "Traceback" not in untouched.stdout + untouched.stderr
+
+    _solve(notebook, "take_clip-code")
+    one = command("pytest", f"exercises/{CHAPTER}")
+    assert one.returncode == 1
+    assert "done  take_clip" in one.stdout and "open  to_patches" in one.stdout
+    assert "2.00 of 20 points" in one.stdout
+
+    _solve(notebook)
+    solved = command("pytest", "exercises")
+    assert solved.returncode == 0, solved.stdout
+    assert "20.00 of 20 points" in solved.stdout
+
+
+def test_the_command_grades_a_learners_copy_by_its_visible_tests(learners_copy: Path, command) -> None:
+    """``autograder grade`` works without the hidden tests, and says that it did without."""
+    notebook = learners_copy / "exercises" / CHAPTER / f"{CHAPTER}.ipynb"
+    _solve(notebook)
+    done = command("autograder", "grade", str(notebook), "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["score"] == report["max_score"] == 20
+    assert any("visible tests alone" in note for note in report["notes"])
+    assert report["hardware"]["isolation"] in ("bubblewrap", "sandlock")
