@@ -237,19 +237,30 @@ def configure(c: Any) -> None:
     for module in (nbgrader.apps.api, nbgrader.apps.generateassignmentapp):
         module.GenerateAssignment = ClinicGenerateAssignment
 
+    exchange = Path.cwd() / ".exchange"
+    exchange.mkdir(exist_ok=True)  # formgrader complains until there is one, whether or not it is used
+    c.Exchange.root = str(exchange)
     c.CourseDirectory.source_directory = "solutions"
     c.CourseDirectory.release_directory = "exercises"
     c.CourseDirectory.ignore = ["*"]  # releases and grades the notebook alone; what else is released is named above
+    # by name: formgrader wants a configuration that can be written down
     c.GenerateAssignment.preprocessors = [
-        PlantBugs if pp is preprocessors.ClearSolutions else pp
-        for pp in GenerateAssignment.preprocessors.default_args[0]
+        _name(PlantBugs if preprocessor is preprocessors.ClearSolutions else preprocessor)
+        for preprocessor in GenerateAssignment.preprocessors.default_args[0]
     ]
-    c.Autograde.exporter_class = SubmissionExporter
+    c.Autograde.exporter_class = _name(SubmissionExporter)
     c.Autograde.autograde_preprocessors = [
-        JudgeSubmission,
-        ClearMetadataPreprocessor,
-        preprocessors.LimitOutput,
-        preprocessors.SaveAutoGrades,
-        preprocessors.AssignLatePenalties,
-        preprocessors.CheckCellMetadata,
+        _name(preprocessor)
+        for preprocessor in (
+            JudgeSubmission,
+            ClearMetadataPreprocessor,
+            preprocessors.LimitOutput,
+            preprocessors.SaveAutoGrades,
+            preprocessors.AssignLatePenalties,
+            preprocessors.CheckCellMetadata,
+        )
     ]
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

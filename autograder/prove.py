@@ -190,6 +190,7 @@ def main(arguments: Sequence[str]) -> int:
     """The command."""
     root = find_root(Path.cwd())
     text, problems = prove_all(root, arguments, report_progress=True)
+    print(text)
     if not arguments:
         (root / MATRIX).parent.mkdir(exist_ok=True)
         (root / MATRIX).write_text(text, encoding="utf-8")

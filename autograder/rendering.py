@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from autograder.report import Outcome, Report, TaskReport, TestResult
@@ -60,20 +61,25 @@ def report_text(report: Report) -> str:
     return "\n".join(parts)
 
 
+def _html(text: str) -> str:
+    """Text of ours as HTML: lines stay lines, `code` looks like code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
+
+
 def task_html(report: TaskReport) -> str:
     """The report as a small table; outcomes are told by sign and word, not by colour alone."""
     rows = []
     for test in _distinct(report.tests):
         ok = test.outcome is Outcome.PASSED
         colour = "#0072b2" if ok else "#b35900"  # a pair that colour-blind people can tell apart
-        said = f"<br><small>{escape(test.message).replace(chr(10), '<br>')}</small>" if test.message else ""
+        said = f"<br><small>{_html(test.message)}</small>" if test.message else ""
         again = ""
         if test.outcome in (Outcome.FAILED, Outcome.TIMEOUT) and test.lesson:
             again = f"<br><small>Lesson section to reread: <em>{escape(test.lesson)}</em></small>"
         rows.append(
             f'<tr><td style="white-space:nowrap;vertical-align:top;color:{colour}"><b>{_SIGNS[test.outcome]} '
             f"{_WORDS[test.outcome]}</b></td>"
-            f'<td style="text-align:left">{escape(test.description)}{said}{again}</td></tr>'
+            f'<td style="text-align:left">{_html(test.description)}{said}{again}</td></tr>'
         )
     note = f"<p>{escape(report.note)}</p>" if report.note else ""
     return f"<p><b>{escape(report.task)}</b>: {points(report)}</p><table>{''.join(rows)}</table>{note}"

@@ -1,0 +1,63 @@
+"""The tests of the chapters are tested: the proof holds, and the published kill matrix is what it yields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograder.chapter import find_chapters
+from autograder.prove import MATRIX, Candidate, _judge, candidates, prove_all
+from autograder.report import Outcome, Report, TaskReport, TestResult
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = find_chapters(ROOT)
+
+
+@pytest.mark.slow
+def test_everything_is_proved_and_the_matrix_is_current() -> None:
+    """Solution, wheats and decoys pass; starter, mutants and chaffs fail where declared; docs/kill_matrix.md says so."""
+    text, problems = prove_all(ROOT)
+    assert not problems, "\n".join(problems)
+    published = (ROOT / MATRIX).read_text(encoding="utf-8").splitlines()
+    fresh = text.splitlines()
+    assert len(fresh) == len(published), "run make prove"
+    for here, there in zip(fresh, published, strict=True):
+        # a race that this machine could not decide says nothing about the matrix
+        pairs = zip(here.split(" | "), there.split(" | "), strict=True)
+        assert all(a == b or "?" in (a, b) for a, b in pairs), f"run make prove:\n{there}\n{here}"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_each_task_has_its_wheats_chaffs_and_the_chapter_a_decoy(name: str) -> None:
+    """At least three other right solutions and four wrong ones for each task, and something that only looks wrong."""
+    found = list(candidates(CHAPTERS[name]))
+    for task in CHAPTERS[name].tasks:
+        kinds = [candidate.kind for candidate in found if candidate.task == task.name]
+        assert kinds.count("wheat") >= 3, task.name
+        assert kinds.count("chaff") >= 4, task.name
+        assert kinds.count("mutant") >= 1, task.name
+    assert any(candidate.kind == "decoy" for candidate in found)
+    names = [(candidate.task, candidate.name) for candidate in found]
+    assert len(names) == len(set(names))
+
+
+def _report(*outcomes: tuple[str, Outcome]) -> Report:
+    tests = tuple(TestResult(f"file::{name}", outcome, "a message", pitfalls=("V1",)) for name, outcome in outcomes)
+    return Report("chapter", (TaskReport("task", 0.0, 1.0, tests), TaskReport("other", 1.0, 1.0)))
+
+
+def test_the_judge_of_chaffs_sees_what_does_not_hold() -> None:
+    """A chaff that fails other tests than declared, without its message or its misconception, is a problem each."""
+    facts = {"misconception": "that", "fails": "test_a", "says": "message"}
+    failed = _report(("test_a", Outcome.FAILED), ("test_b", Outcome.PASSED))
+    assert _judge(Candidate("chaff", "chaff x", "task", (), facts), failed) == []
+    assert _judge(Candidate("chaff", "chaff x", "task", (), {**facts, "fails": "test_b"}), failed)
+    assert _judge(Candidate("chaff", "chaff x", "task", (), {**facts, "says": "nothing of this"}), failed)
+    assert _judge(Candidate("chaff", "chaff x", "task", (), {"fails": "test_a", "says": "message"}), failed)
+    assert _judge(Candidate("chaff", "chaff x", "other", (), facts), failed), "it fails at another task"
+    assert _judge(Candidate("mutant", "mutant V1", "task", (), {"pitfall": "V1"}), failed) == []
+    assert _judge(Candidate("mutant", "mutant V2", "task", (), {"pitfall": "V2"}), failed)
+    assert _judge(Candidate("wheat", "wheat x", "task", ()), failed)
+    assert _judge(Candidate("solution", "solution", "", ()), _report(("test_a", Outcome.ERROR)))
+    assert _judge(Candidate("starter", "starter", "", ()), failed), "it earns points in the other task"
