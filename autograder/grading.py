@@ -77,17 +77,9 @@ def run_tests(
     """
     only = _Only(frozenset(tasks), timed)
     fixtures = Fixtures(lambda path: session)
-    options = [
-        "-c",
-        os.devnull,
-        "--rootdir",
-        os.sep,
-        "--import-mode=importlib",
-        "-p",
-        "no:cacheprovider",
-        "-s",
-        "-q",
-    ]
+    options = ["-c", os.devnull, "--rootdir", os.sep, "--import-mode=importlib", "-s", "-q"]
+    # what pytest would do for a person's eyes, or to find leaks, takes most of a short run's time
+    options += ["--tb=native", "-p", "no:cacheprovider", "-p", "no:unraisableexception", "-p", "no:threadexception"]
     noise = io.StringIO()
     try:
         with _plain_pytest(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):
@@ -115,8 +107,9 @@ class _Markers:
 def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], tasks: Sequence[str]) -> set[str]:
     """The names of the tests that the untouched notebook passes: the guards. Run once, then remembered on disk."""
     guards: set[str] = set()
+    key = _key(chapter, device, files)
     for task in tasks:
-        store = user_cache_path("torch-clinic") / "starter" / f"{_key(chapter, device, files, task)}.json"
+        store = user_cache_path("torch-clinic") / "starter" / key / f"{task}.json"
         try:
             known = json.loads(store.read_text())
         except (OSError, ValueError):
@@ -129,10 +122,10 @@ def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], task
     return guards
 
 
-def _key(chapter: Chapter, device: str, files: Sequence[Path], task: str) -> str:
+def _key(chapter: Chapter, device: str, files: Sequence[Path]) -> str:
     import torch
 
-    digest = hashlib.sha256(f"{device} {torch.__version__} {task}".encode())
+    digest = hashlib.sha256(f"{device} {torch.__version__}".encode())
     package = Path(__file__).parent
     sources = [*files, *sorted(package.rglob("*.py")), *(file.parent / "reference.py" for file in files)]
     for path in sources:

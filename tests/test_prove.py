@@ -16,7 +16,7 @@ CHAPTERS = find_chapters(ROOT)
 
 @pytest.mark.slow
 def test_everything_is_proved_and_the_matrix_is_current() -> None:
-    """Solution, wheats and decoys pass; starter, mutants and chaffs fail where declared; docs/kill_matrix.md says so."""
+    """Right candidates pass, wrong ones fail where declared, and docs/kill_matrix.md is what comes of it."""
     text, problems = prove_all(ROOT)
     assert not problems, "\n".join(problems)
     published = (ROOT / MATRIX).read_text(encoding="utf-8").splitlines()
