@@ -65,6 +65,7 @@ def show(frames, title):
     plt.axis("off")
     plt.show()
 
+
 # %%
 show(load_clip(0), "five frames of a clip")
 print("Picture: five frames side by side; the camera moves to the right over a temple roof.")
@@ -94,6 +95,7 @@ print("Picture: five frames side by side; the camera moves to the right over a t
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "title_clip-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def title_clip(title, n_frames):
     """Show a still picture for some frames, with a progress bar at the bottom.
@@ -111,6 +113,7 @@ def title_clip(title, n_frames):
     for i in range(n_frames):
         clip[i, -2:, : width * (i + 1) // n_frames] = white
     return clip
+
 
 # %%
 card = load_clip(0, n_frames=1)[0]
@@ -146,6 +149,7 @@ check("title_clip")
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "take_clip-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def take_clip(video, start, length, mean, std):
     """Cut a clip out of a video and normalise it, channel by channel: (x - mean) / std.
@@ -163,6 +167,7 @@ def take_clip(video, start, length, mean, std):
     # clip /= std
     # return clip
     ### END SOLUTION
+
 
 # %%
 cached_video = load_clip(1).float() / 255
@@ -200,6 +205,7 @@ check("take_clip")
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "to_model_layout-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def to_model_layout(frames, size):
     """Channels first, and the middle of each frame: (N, H, W, C) to (N, C, size, size), same dtype.
@@ -220,6 +226,7 @@ def to_model_layout(frames, size):
     # pixels = pixels.contiguous()
     # return pixels[:, :, top : top + size, left : left + size].contiguous()
     ### END SOLUTION
+
 
 # %%
 batch = to_model_layout(load_clip(0), 64)
@@ -254,6 +261,7 @@ check("to_model_layout")
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "write_timecode-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def write_timecode(frames, first):
     """Stamp each frame's number into the picture, in place.
@@ -273,6 +281,7 @@ def write_timecode(frames, first):
     # pixels[:, :16] = bits
     ### END SOLUTION
     return frames
+
 
 # %%
 archive_clip = torch.zeros(4, 3, 20, 32)
@@ -309,12 +318,14 @@ check("write_timecode")
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "to_patches-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def to_patches(frames, size):
     """Cut each frame into square patches: (N, C, H, W) to (N, P, C * size * size), same dtype.
 
     P = (H // size) * (W // size) patches, row by row from the top left; rows and columns left over at the bottom and
     the right are dropped. Each patch is flattened in the order channel, row, column. `frames` may have any layout.
+    Called for every batch, so patches are not cut out one at a time.
     """
     n, c, h, w = frames.shape
     rows, columns = h // size, w // size
@@ -326,6 +337,7 @@ def to_patches(frames, size):
     # grid = grid.view(n, c, rows, size, columns, size).permute(0, 2, 4, 1, 3, 5)
     # return grid.view(n, rows * columns, c * size * size)
     ### END SOLUTION
+
 
 # %%
 try:
@@ -360,6 +372,7 @@ check("to_patches")
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "sliding_windows-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def sliding_windows(frames, length, step):
     """All windows of `length` neighbouring frames, one every `step` frames.
@@ -373,6 +386,7 @@ def sliding_windows(frames, length, step):
     # starts = range(0, len(frames) - length + 1, step)
     # return torch.stack([torch.stack([frames[start + i] for i in range(length)]) for start in starts])
     ### END SOLUTION
+
 
 # %%
 for n_frames in (250, 500, 1000):
@@ -411,6 +425,7 @@ check("sliding_windows")
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "frame_loss-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def frame_loss(prediction, target):
     """Mean squared error over the frames of a batch, as a tensor without dimensions.
@@ -423,6 +438,7 @@ def frame_loss(prediction, target):
     # error = prediction - target
     ### END SOLUTION
     return (error**2).mean()
+
 
 # %%
 brightness = load_clip(1).float().mean((1, 2, 3))
@@ -474,6 +490,7 @@ check("frame_loss")
 #
 # </details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "check_frame_loss-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def check_frame_loss(loss):
     """Raise an exception unless `loss(prediction, target)` does what the docstring of `frame_loss` says."""
@@ -496,6 +513,7 @@ def check_frame_loss(loss):
     # assert result.shape == ()
     # assert result == 0
     ### END SOLUTION
+
 
 # %% nbgrader={"grade": true, "grade_id": "check_frame_loss", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 3}
 check("check_frame_loss")

@@ -64,9 +64,10 @@ def test_clip_is_normalised(submission):
     """A value one deviation above the mean becomes 1, for float and for uint8 videos."""
     mean, std = torch.tensor([0.2, 0.4, 0.6]), torch.tensor([0.2, 0.2, 0.2])
     video = (mean + std).expand(5, 2, 2, 3).clone()
-    assert_matches(submission.take_clip(video, 1, 2, mean, std), torch.ones(2, 2, 2, 3), atol=1e-5)
+    assert_matches(submission.take_clip(video, 1, 2, mean, std), torch.ones(2, 2, 2, 3), atol=1e-5, dtype=False)
     white = torch.full((5, 2, 2, 3), 255, dtype=torch.uint8)
-    assert_matches(submission.take_clip(white, 0, 1, mean, std)[0, 0, 0], torch.tensor([4.0, 3.0, 2.0]), atol=1e-5)
+    clip = submission.take_clip(white, 0, 1, mean, std)
+    assert_matches(clip[0, 0, 0], torch.tensor([4.0, 3.0, 2.0]), atol=1e-5, dtype=False)
 
 
 # --- to_model_layout --------------------------------------------------------------------------------------------------
@@ -183,14 +184,19 @@ def test_windows_are_quick(submission, baseline):
     """Windows over a long clip take a fraction of the time that the original version takes."""
 
     def inputs(seed):
-        return (torch.rand(300, 32, generator=torch.Generator().manual_seed(seed)), 8, 1), {}
+        # small frames: a copy of them costs little, so what is timed is the loop; copies are found by the test above
+        return (torch.rand(300, 4, generator=torch.Generator().manual_seed(seed)), 8, 1), {}
 
     def plain(frames, length, step):
         index = torch.arange(0, len(frames) - length + 1, step)[:, None] + torch.arange(length)
         return frames[index]
 
     assert_faster(
-        submission.sliding_windows, baseline("starter").sliding_windows, inputs, plain, reference_ratio=WINDOWS_RATIO
+        submission.sliding_windows,
+        baseline("starter").sliding_windows,
+        inputs,
+        plain,
+        reference_ratio=WINDOWS_RATIO,
     )
 
 

@@ -90,12 +90,15 @@ def test_second_epoch_equals_first(submission, photographs):
     def two_epochs(learner, video, mean, std):
         first = [learner.take_clip(video, start, 4, mean, std).clone() for start in (0, 2)]
         second = [learner.take_clip(video, start, 4, mean, std).clone() for start in (0, 2)]
-        return first, second
+        return first, second, video
 
     video = as_float(photographs(seed=5, height=8, width=10))
     expected = [(video[start : start + 4] - MEAN) / STD for start in (0, 2)]
-    for epoch in submission.run(two_epochs, video, MEAN, STD):
-        assert_matches(epoch, expected, atol=1e-5)
+    first, second, after = submission.run(two_epochs, video, MEAN, STD)
+    for epoch in (first, second):
+        assert_matches(epoch, expected, atol=1e-5, dtype=False)
+    # to the last bit: arithmetic that is undone afterwards leaves rounding errors, which add up over epochs
+    assert_matches(after, video, rtol=0.0, atol=0.0, what="the video after two epochs")
 
 
 @pytest.mark.task("take_clip")
@@ -106,9 +109,11 @@ def test_videos_of_all_layouts_stay_as_they_were(submission, reference, photogra
     """Right values and an untouched video, for every layout in memory and every floating-point dtype."""
     video = as_float(photographs(seed=6, height=7, width=9)).to(dtype)
     mean, std = MEAN.to(dtype), STD.to(dtype)
+    expected = reference.take_clip(video.double(), 2, 3, mean.double(), std.double())
+    # nothing is promised about the order of the arithmetic, nor about which floating-point dtype comes out
+    atol = 1e-2 if dtype == torch.float16 else 1e-5
     for laid_out in layouts(video).values():
-        expected = reference.take_clip(video, 2, 3, mean, std)
-        assert_matches(submission.take_clip(laid_out, 2, 3, mean, std), expected)
+        assert_matches(submission.take_clip(laid_out, 2, 3, mean, std), expected, atol=atol, dtype=False)
         assert_leaves_inputs_alone(submission.take_clip, (laid_out, 2, 3, mean, std))
 
 
@@ -125,9 +130,8 @@ def test_gradients_reach_the_video(submission, reference):
 def test_byte_videos(submission, reference, photographs):
     """Videos of bytes are brought to 0..1 first, and their clip is floating point."""
     video = photographs(seed=7)
-    assert_matches(
-        submission.take_clip(video, 1, 4, MEAN, STD), reference.take_clip(video, 1, 4, MEAN, STD), atol=1e-5
-    )
+    expected = reference.take_clip(video, 1, 4, MEAN, STD)
+    assert_matches(submission.take_clip(video, 1, 4, MEAN, STD), expected, atol=1e-5, dtype=False)
     assert_leaves_inputs_alone(submission.take_clip, (video, 1, 4, MEAN, STD))
 
 
@@ -219,7 +223,7 @@ def test_timecode_in_every_layout(submission, reference, photographs, dtype):
     frames = frames if dtype == torch.uint8 else as_float(frames)
     expected = reference.write_timecode(frames.clone(), 4_090)
     for name, laid_out in {**layouts(frames), "channels last": frames}.items():
-        after, returned = submission.run(_stamped, laid_out.clone(memory_format=torch.preserve_format), 4_090)
+        after, returned = submission.run(_stamped, laid_out, 4_090)
         assert_matches(after, expected, what=f"the frames ({name}) after the call")
         assert_matches(returned, expected, what="the returned tensor")
 
@@ -246,6 +250,21 @@ def test_all_sixteen_bits(submission, reference):
     frames = torch.rand(3, 1, 2, 16)
     after, _ = submission.run(_stamped, frames, 65_533)
     assert_matches(after, reference.write_timecode(frames.clone(), 65_533), what="the frames after the call")
+
+
+@pytest.mark.task("write_timecode")
+def test_timecode_returns_its_argument(submission):
+    """What is returned is the very tensor that was handed in: a write to the one shows in the other."""
+
+    def written_to_afterwards(learner, frames, first):
+        returned = learner.write_timecode(frames, first)
+        if isinstance(returned, torch.Tensor):
+            returned.fill_(0.5)
+        return frames
+
+    frames = torch.rand(2, 3, 4, 17)
+    after = submission.run(written_to_afterwards, frames, 6)
+    assert_matches(after, torch.full_like(frames, 0.5), what="the frames after a write to what was returned")
 
 
 # --- to_patches -------------------------------------------------------------------------------------------------------
@@ -353,7 +372,8 @@ def test_windows_over_patches_are_quick(submission, baseline, reference):
     """Windows over clips of patches take a fraction of the time that the original version takes."""
 
     def inputs(seed):
-        return (torch.rand(200, 8, 6, generator=torch.Generator().manual_seed(seed)), 10, 1), {}
+        # small frames: a copy of them costs little, so what is timed is the loop; copies are found by other tests
+        return (torch.rand(200, 2, 3, generator=torch.Generator().manual_seed(seed)), 10, 1), {}
 
     assert_faster(
         submission.sliding_windows,

@@ -2,6 +2,7 @@
 def frame_loss(prediction, target):
     return ((prediction - target.unsqueeze(-1)) ** 2).mean()
 
+
 # %% library-loss
 from torch.nn.functional import mse_loss
 
@@ -9,10 +10,12 @@ from torch.nn.functional import mse_loss
 def frame_loss(prediction, target):
     return mse_loss(prediction.flatten(), target)
 
+
 # %% sum-over-count
 def frame_loss(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     error = prediction.reshape(-1) - target.reshape(-1)
     return torch.dot(error, error) / error.numel()
+
 
 # %% viewed-like-the-target
 def frame_loss(prediction, target):
