@@ -179,7 +179,7 @@ def is_edited(folder: Path) -> bool:
 
 
 def chapter_of(path: Path, chapters: dict[str, Chapter], notebook: RawNotebook) -> Chapter:
-    """The chapter that a submitted notebook belongs to: by its name, its folder, or the tasks it holds.
+    """The chapter that a submitted notebook belongs to: by its name, its folder, or the tasks it holds or defines.
 
     Raises :class:`SubmissionRefused` where none fits.
     """
@@ -187,6 +187,8 @@ def chapter_of(path: Path, chapters: dict[str, Chapter], notebook: RawNotebook) 
         if candidate in chapters:
             return chapters[candidate]
     known = {cell.grade_id for cell in notebook.cells if cell.grade_id}
+    for statement in read_program(notebook.cells).statements:  # tasks are named after what they ask for
+        known |= statement.binds
     best = max(chapters.values(), key=lambda c: len(known & {t.name for t in c.tasks}), default=None)
     if best is None or not known & {task.name for task in best.tasks}:
         names = ", ".join(chapters) or "none"

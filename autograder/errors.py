@@ -70,7 +70,14 @@ class LearnerMissing(LearnerError):
 
 
 class LearnerCrashed(LearnerError):
-    """The learner's process ended before it had answered."""
+    """The learner's process ended before it had answered.
+
+    ``public`` is the text without what the code itself chose, such as an exit status, for a hidden test to tell.
+    """
+
+    def __init__(self, message: str, public: str = "sent something that is no answer") -> None:
+        super().__init__(message)
+        self.public = public
 
 
 class LearnerTimeout(LearnerError):

@@ -216,7 +216,8 @@ def grade_notebook(path: Path, root: Path | None = None, isolation: str = "auto"
 
 
 def _root_for(path: Path) -> Path:
-    for start in (path.parent, Path.cwd(), Path(__file__).parent):
+    # The notebook's own folder comes last: a learner's tests, handed in beside it, would run in the judge.
+    for start in (Path.cwd(), Path(__file__).parent, path.parent):
         with contextlib.suppress(ChapterError):
             return find_root(start)
     raise ChapterError("No folder `exercises` or `solutions` is near. Run this inside the course's folder.")

@@ -90,10 +90,11 @@ def _read_bytes(path: Path) -> bytes:
                 f"{path.name} is a symbolic link, which is not followed. Submit the notebook itself."
             ) from None
         raise SubmissionRefused(f"{path.name} cannot be opened: {error.strerror}.") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise SubmissionRefused(f"{path.name} is not a regular file. Give the path of a notebook.")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise SubmissionRefused(f"{path.name} is not a regular file. Give the path of a notebook.")
         if status.st_size > MAX_NOTEBOOK_BYTES:
             raise SubmissionRefused(
                 f"{path.name} has {status.st_size / 1e6:.0f} MB; at most {MAX_NOTEBOOK_BYTES / 1e6:.0f} MB are read. "

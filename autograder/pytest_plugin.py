@@ -21,7 +21,7 @@ from autograder.notebook import read
 from autograder.program import read_program
 from autograder.report import Outcome, TaskReport
 from autograder.sandbox import ISOLATIONS
-from autograder.session import MARKERS, Fixtures, Session, task_of
+from autograder.session import MARKERS, Fixtures, Session
 from autograder.submission import Host
 
 
@@ -58,7 +58,6 @@ class _Bound:
     submission: Normalised | None = None
     refusal: str = ""
     files: set[Path] = field(default_factory=set)
-    tasks: list[str] = field(default_factory=list)
 
 
 class _Face:
@@ -121,7 +120,6 @@ class _Face:
             (left_out if bound and self._only and bound.chapter.name != self._only else kept).append(item)
             if bound is not None:
                 bound.files.add(item.path)
-                bound.tasks.append(task_of(item))
         if items and all(self.bound(item.path) for item in items) and config.option.tbstyle == "auto":
             config.option.tbstyle = "no"  # our summary by task says it all; --tb=short brings pytest's own back
         if left_out:
@@ -142,7 +140,8 @@ class _Face:
                 terminalreporter.write_line(bound.refusal)
                 continue
             assert bound.submission is not None
-            tasks = [task for task in bound.chapter.tasks if task.name in bound.tasks]
+            ran = bound.session.results_by_task()  # -k and the like leave tasks out
+            tasks = [task for task in bound.chapter.tasks if task.name in ran]
             reports = score_results(
                 bound.chapter,
                 self._device,

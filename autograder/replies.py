@@ -21,12 +21,17 @@ def value_of(reply: Mapping[str, Any]) -> Any:
     output = str(reply.get("output", ""))
     at = f" (in {where})" if where else ""
     if kind == "Missing":
-        raise LearnerMissing(f"the notebook does not define `{message}`")
+        raise LearnerMissing(missing_text(message))
     if kind == "WireError":
         raise LearnerException(f"returned something that cannot be handed back: {message}", kind, output)
     if kind == "SystemExit":
         raise LearnerException(f"called exit{at}", kind, output)
     raise LearnerException(f"raised {kind}: {message}{at}", kind, output)
+
+
+def missing_text(name: str) -> str:
+    """What a learner is told about a name that they do not define."""
+    return f"the notebook does not define `{name}`"
 
 
 def public_kind(error: LearnerException) -> str:

@@ -25,10 +25,12 @@ from autograder.errors import (
     ChapterError,
     ClinicError,
     Finding,
+    LearnerCrashed,
     LearnerError,
     LearnerException,
     LearnerMissing,
     LearnerTimeout,
+    WireError,
 )
 from autograder.notebook import Cell
 from autograder.pictures import random_clip
@@ -245,7 +247,9 @@ def _outcome(error: BaseException | None, when: str | None, session: Session) ->
         return Outcome.FAILED
     # A test that stumbles over what the learner's code gave it has found a fault of that code. Were it counted as ours,
     # an answer made to trip the test would cost nothing.
-    stumbled = when == "call" and not isinstance(error, ClinicError) and session.learner_answered()
+    # A result that cannot be sent on, back to their own code, is no fault of ours either.
+    ours = isinstance(error, ClinicError) and not isinstance(error, WireError)
+    stumbled = when == "call" and not ours and session.learner_answered()
     return Outcome.FAILED if stumbled else Outcome.ERROR
 
 
@@ -264,6 +268,8 @@ def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str
         return _capitalised(f"your code {error}{printed}")
     if isinstance(error, LearnerMissing):
         return _capitalised(str(error).partition(";")[0] if hidden else str(error)) + "."
+    if isinstance(error, LearnerCrashed) and hidden:
+        return f"Your code {error.public}."
     if isinstance(error, LearnerError):
         return f"Your code {error}."
     if isinstance(error, Finding):

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-from autograder.errors import ChapterError, IsolationUnavailable, LearnerMissing, SandboxError
+from autograder.errors import ChapterError, IsolationUnavailable, LearnerException, LearnerMissing, SandboxError
 from autograder.program import Program
-from autograder.replies import value_of
+from autograder.replies import missing_text, value_of
 from autograder.runtime import Runtime
 from autograder.sandbox import Limits, Sandbox, Use, start
 from autograder.wire import decode, encode
@@ -37,6 +37,12 @@ class Runner(Protocol):
     def timed(self, message: Mapping[str, Any], timeout: float) -> tuple[Any, float]:
         """The value of one request and the seconds from asking until all of it had arrived."""
 
+    def freeze(self, stop: bool) -> None:
+        """Hold whatever runs there still, or let it go on."""
+
+    def cpu_seconds(self) -> float:
+        """What has been computed there so far; 0 where that cannot be known."""
+
     def close(self) -> None:
         """Give back what the runner holds."""
 
@@ -55,6 +61,17 @@ class WorkerRunner:
         """See :class:`Runner`."""
         answer, elapsed = self._use.send(message, timeout)
         return self._use.receive(answer), elapsed
+
+    def freeze(self, stop: bool) -> None:
+        """See :class:`Runner`."""
+        if stop:
+            self._use.freeze()
+        else:
+            self._use.thaw()
+
+    def cpu_seconds(self) -> float:
+        """See :class:`Runner`."""
+        return self._use.cpu_seconds()
 
     def close(self) -> None:
         """See :class:`Runner`."""
@@ -86,6 +103,13 @@ class LiveRunner:
             answer = encode(reply)
         elapsed = time.perf_counter() - begin
         return value_of(decode(bytearray(answer))), elapsed
+
+    def freeze(self, stop: bool) -> None:
+        """Nothing: this process cannot stop itself."""
+
+    def cpu_seconds(self) -> float:
+        """See :class:`Runner`; the learner's share is not known apart from the rest."""
+        return 0.0
 
     def close(self) -> None:
         """See :class:`Runner`."""
@@ -184,7 +208,7 @@ class LearnerFunction:
         )
 
     def stage(self, calls: Sequence[Call], via: Callable[..., Any] | None = None) -> None:
-        """Hand over the inputs of calls to be timed; nothing of the learner's runs yet.
+        """Hand over the inputs of calls to be timed; nothing of the learner's should run yet.
 
         With ``via`` each call is ``via(function, *args, **kwargs)``, for results that are large and need not travel.
         """
@@ -195,7 +219,20 @@ class LearnerFunction:
 
     def go(self) -> tuple[list[Any], float]:
         """Run the staged calls: their results, and the seconds until the last byte of them was here."""
-        return self.submission._timed({"op": "go"})
+        results, elapsed = self.submission._timed({"op": "go"})
+        return results, elapsed
+
+    def freeze(self) -> None:
+        """Hold all that runs on the submission's side still, while something else is timed."""
+        self.submission._freeze(True)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self.submission._freeze(False)
+
+    def cpu_seconds(self) -> float:
+        """What the submission's side has computed so far; 0 where that cannot be known."""
+        return self.submission._cpu_seconds()
 
 
 class Submission:
@@ -252,29 +289,43 @@ class Submission:
             if keep:
                 cells.append({"name": cell.name, "source": cell.source, "keep": keep})
         if cells:
+            self.answered = True  # the cells run from here on: what comes back may be anything
             problems = self._runner.request({"op": "load", "cells": cells}, self.timeout)
             self._problems = [f"{p['where'] or p['cell']}: {p['kind']}: {p['message']}" for p in problems]
         return self._runner
 
     def _ask(self, message: dict[str, Any], names: set[str]) -> Any:
-        runner = self._prepared(names)
-        try:
-            return runner.request(message, self.timeout)
-        except LearnerMissing as error:
-            raise self._explained(error) from None
-        finally:
-            self.answered = True
+        return self._asked(message, names, lambda runner: runner.request(message, self.timeout))
 
-    def _timed(self, message: dict[str, Any]) -> tuple[list[Any], float]:
-        runner = self._prepared(set())
+    def _timed(self, message: dict[str, Any]) -> tuple[Any, float]:
+        value, elapsed = self._asked(message, set(), lambda runner: runner.timed(message, self.timeout))
+        return value, elapsed
+
+    def _asked(self, message: dict[str, Any], names: set[str], ask: Callable[[Runner], Any]) -> Any:
+        runner = self._prepared(names)
         self.answered = True
-        return runner.timed(message, self.timeout)
+        try:
+            return ask(runner)
+        except LearnerMissing as error:
+            # Only a name that was asked for is believed. Another one is a text of the learner's own making, which must
+            # not be told where an exception's message must not be.
+            missing = [name for name in names if str(error) == missing_text(name)]
+            if not missing:
+                raise LearnerException(f"raised Missing: {error}", "Missing") from None
+            raise self._explained(error) from None
+
+    def _freeze(self, stop: bool) -> None:
+        if self._runner is not None:
+            self._runner.freeze(stop)
+
+    def _cpu_seconds(self) -> float:
+        return self._runner.cpu_seconds() if self._runner is not None else 0.0
 
     def _prepared(self, names: set[str]) -> Runner:
         missing = [name for name in names if self._program is not None and not self._program.defines(name)]
         if missing:
             self.answered = True
-            raise self._explained(LearnerMissing(f"the notebook does not define `{missing[0]}`"))
+            raise self._explained(LearnerMissing(missing_text(missing[0])))
         return self._ready(names)
 
     def _explained(self, error: LearnerMissing) -> LearnerMissing:

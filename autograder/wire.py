@@ -253,6 +253,8 @@ def decode(data: bytearray, device: str = "cpu") -> Any:
         header = json.loads(data[8 : 8 + length])
         position = 8 + length
         storages = []
+        if len(header["storages"]) > MAX_NODES:
+            raise WireError("too many storages in one message")
         for size in header["storages"]:
             end = position + _count(size)
             if end > len(data) or size == 0:
@@ -269,6 +271,7 @@ def decode(data: bytearray, device: str = "cpu") -> Any:
         KeyError,
         IndexError,
         TypeError,
+        AttributeError,
         RuntimeError,  # torch's own, and RecursionError
         struct.error,
         OverflowError,

@@ -18,6 +18,7 @@ import ctypes
 import gc
 import json
 import os
+import platform
 import select
 import signal
 import socket
@@ -29,6 +30,8 @@ from typing import Any
 
 _POLL_S = 0.05
 _PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
 _CLONE_NEWNS = 0x20000
@@ -37,13 +40,17 @@ _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _MS_NOSUID_NODEV = 0x2 | 0x4
 _NOBODY = 65534
+_MAX_SCRATCH_FILES = 10_000
 
 
 @dataclass
 class _Use:
     number: int
     pid: int
-    limit: int
+    memory: int
+    disk: int
+    alone: bool
+    """Whether it has namespaces of its own: its orphans stay in its family then, and its scratch folder is limited."""
     reason: str = ""
 
 
@@ -64,12 +71,12 @@ def _prepare_zygote() -> None:
         return
     libc = _libc()
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what a use leaves behind comes to us, to be ended
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # a use, of the same user, must not write to our memory through /proc
     if os.getuid() == 0 and os.environ.get("CLINIC_DROP_ROOT"):
         # process limits do not hold for root, and nothing here needs root
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
-        libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # changing uid cleared it; /proc/self must stay ours
 
 
 def _zygote(control: socket.socket) -> None:
@@ -82,7 +89,7 @@ def _zygote(control: socket.socket) -> None:
     gc.freeze()  # a collection in a fork would touch, and so copy, every page
     control.sendall(b'{"ready": true}\n')
     uses: dict[int, _Use] = {}
-    own = _anonymous_bytes(os.getpid())
+    own = _own_bytes(os.getpid())
     wake, wakened = socket.socketpair()
     for end in (wake, wakened):
         end.setblocking(False)
@@ -93,24 +100,31 @@ def _zygote(control: socket.socket) -> None:
         if wake in readable:
             wake.recv(4096)
         if control in readable:
+            answer: dict[str, Any] = {"ack": True}
             data, descriptors, _, _ = socket.recv_fds(control, 65_536, 1)
             if not data:
                 break  # the judge is gone
             request = json.loads(data)
             if request["op"] == "fork":
-                pid = _fork_use(control, socket.socket(fileno=descriptors[0]), request)
-                uses[request["use"]] = _Use(request["use"], pid, request["limits"]["memory"])
+                pid = _fork_use((control, wake, wakened), socket.socket(fileno=descriptors[0]), request)
+                limits, alone = request["limits"], request["isolate"] == "namespaces"
+                uses[request["use"]] = _Use(request["use"], pid, limits["memory"], limits["disk"], alone)
             elif request["op"] == "end" and request["use"] in uses:
                 _kill(uses[request["use"]].pid)
-            control.sendall(b'{"ack": true}\n')  # one request at a time: a descriptor never meets another message
-        _watch_memory(uses, own)
+            elif request["op"] in ("freeze", "thaw") and request["use"] in uses:
+                _freeze(uses[request["use"]], uses, request["op"] == "freeze")
+            elif request["op"] == "cpu" and request["use"] in uses:
+                answer["cpu"] = _cpu_seconds(uses[request["use"]], uses)
+            # one request at a time: a descriptor never meets another message
+            control.sendall(json.dumps(answer).encode() + b"\n")
+        _watch(uses, own)
         _reap(control, uses)
     for use in uses.values():
         _kill(use.pid)
     _end_strays(set())
 
 
-def _fork_use(control: socket.socket, channel: socket.socket, request: dict[str, Any]) -> int:
+def _fork_use(ours: tuple[socket.socket, ...], channel: socket.socket, request: dict[str, Any]) -> int:
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -118,7 +132,8 @@ def _fork_use(control: socket.socket, channel: socket.socket, request: dict[str,
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.close(read_end)
-            control.close()
+            for end in ours:
+                end.close()
             inner = _isolate(request["isolate"])
             if inner:
                 os.write(write_end, struct.pack("<q", inner))
@@ -148,6 +163,7 @@ def _isolate(kind: str) -> int:
         return 0
     libc = _libc()
     uid, gid = os.getuid(), os.getgid()
+    libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # for as long as /proc/self has to be written to; see _limit
     _check(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWIPC), "unshare")
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
@@ -155,22 +171,100 @@ def _isolate(kind: str) -> int:
     pid = os.fork()
     if pid:
         return pid
+    os.setsid()  # kill(0, …) must not reach the warm process
     size = os.environ.get("CLINIC_DISK", "100000000").encode()
     for folder in (b"/tmp", b"/dev/shm"):
         _check(libc.mount(b"tmpfs", folder, b"tmpfs", _MS_NOSUID_NODEV, b"mode=1777,size=" + size), "mount")
+    _seal(libc)
     return 0
 
 
-def _anonymous_bytes(pid: int) -> int:
-    """Memory of a process that is its own and not a file's, in bytes; 0 where the system does not tell."""
+def _seal(libc: Any) -> None:
+    """Give up all capabilities for good, and the system calls that would bring some back or get around a limit.
+
+    The owner of a user namespace may do anything in it: mount a scratch folder without a limit, say. Whoever could
+    make a new namespace would own that.
+    """
+    for capability in range(64):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process
+    nothing = (ctypes.c_uint32 * 6)()
+    _check(libc.capset(header, nothing), "capset")
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    program = _seccomp_program(platform.machine())
+    if program:
+        buffer = ctypes.create_string_buffer(program, len(program))
+        descriptor = struct.pack("@HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
+        _check(libc.prctl(_PR_SET_SECCOMP, 2, ctypes.c_char_p(descriptor), 0, 0), "seccomp")
+
+
+_DENIED_CALLS = {
+    # name: number on x86_64 and on aarch64
+    "shmget": (29, 194),  # memory that no limit counts and no process shows
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsmount": (432, 432),
+    "mount_setattr": (442, 442),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "clone3": (435, 435),  # its flags cannot be seen from here; libraries fall back to clone
+}
+
+
+def _seccomp_program(machine: str) -> bytes:
+    """A filter, in the kernel's classic BPF, that refuses those calls; empty for a processor that is not known."""
+    column, architecture, clone = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}.get(
+        machine, (0, 0, 0)
+    )
+    if not architecture:
+        return b""
+    load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000 | 38  # ENOSYS: what a library takes as "do without"
+    numbers = [of_machine[column] for of_machine in _DENIED_CALLS.values()]
+    code = [
+        (load, 0, 0, 4),  # the architecture: numbers mean other calls on another one
+        (equal, 0, len(numbers) + 6, architecture),
+        (load, 0, 0, 0),  # the call's number
+        (at_least, len(numbers) + 4, 0, 0x40000000),  # x86's other set of numbers
+    ]
+    code += [(equal, len(numbers) - i + 3, 0, number) for i, number in enumerate(numbers)]
+    code += [
+        (equal, 0, 2, clone),
+        (load, 0, 0, 16),  # the lower half of its first argument: flags
+        (any_bit, 1, 0, 0x7E020000),  # a new namespace of any kind
+        (answer, 0, 0, allow),
+        (answer, 0, 0, refuse),
+    ]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def _own_bytes(pid: int) -> int:
+    """Memory of a process that is no file's, in bytes, shared memory included; 0 where the system does not tell."""
+    total = 0
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
-                if line.startswith(b"RssAnon:"):
-                    return int(line.split()[1]) * 1024
+                if line.startswith((b"RssAnon:", b"RssShmem:")):
+                    total += int(line.split()[1]) * 1024
     except (OSError, ValueError):
         pass
-    return 0
+    return total
 
 
 def _processes() -> dict[int, int]:
@@ -193,17 +287,90 @@ def _family(root: int, parents: dict[int, int]) -> list[int]:
     return family
 
 
-def _watch_memory(uses: dict[int, _Use], own: int) -> None:
-    """End a use whose processes together have more memory than allowed (a per-process limit cannot see that)."""
+def _members(use: _Use, uses: dict[int, _Use], parents: dict[int, int]) -> list[int]:
+    """The processes of a use. Where uses have no namespaces, orphans are ours, and nobody can tell whose they were."""
+    members = _family(use.pid, parents)
+    if not use.alone:
+        known = {other.pid for other in uses.values()}
+        for pid in [pid for pid, parent in parents.items() if parent == os.getpid() and pid not in known]:
+            members += _family(pid, parents)
+    return members
+
+
+def _watch(uses: dict[int, _Use], own: int) -> None:
+    """End a use whose processes together take more than it may have: limits of the system hold for one process only."""
     if not uses or sys.platform != "linux":
         return
     parents = _processes()
     for use in uses.values():
-        total = sum(max(0, _anonymous_bytes(pid) - own) for pid in _family(use.pid, parents))
-        if total > use.limit:
+        members = _members(use, uses, parents)
+        if sum(max(0, _own_bytes(pid) - own) for pid in members) > use.memory:
             use.reason = "memory"
-            for pid in reversed(_family(use.pid, parents)):
-                _kill(pid)
+        elif not use.alone and _scratch_bytes(use.disk) > use.disk:
+            use.reason = "disk"
+        else:
+            continue
+        for pid in reversed(members):
+            _kill(pid)
+
+
+def _scratch_bytes(enough: int) -> int:
+    """Bytes in the scratch folder, counted until there are more than *enough*; very many files are too many."""
+    total = 0
+    files = 0
+    for folder, _, names in os.walk(os.environ.get("TMPDIR", os.devnull)):
+        for name in names:
+            files += 1
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            if total > enough or files > _MAX_SCRATCH_FILES:
+                return enough + 1
+    return total
+
+
+def _freeze(use: _Use, uses: dict[int, _Use], stop: bool) -> None:
+    """Stop every process of a use, or let all go on: a use must not work while another one is timed."""
+    if sys.platform != "linux":
+        return
+    for _ in range(100):  # one may fork while we look
+        members = _members(use, uses, _processes())
+        states = [_state(pid) for pid in members]
+        if not stop or all(state in "TtZX" for state in states):
+            break
+        for pid, state in zip(members, states, strict=True):
+            if state not in "TtZX":
+                _signal(pid, signal.SIGSTOP)
+        time.sleep(0.0002)
+    else:
+        use.reason = "restless"
+        for pid in reversed(members):
+            _kill(pid)
+    if not stop:
+        for pid in members:
+            _signal(pid, signal.SIGCONT)
+
+
+def _cpu_seconds(use: _Use, uses: dict[int, _Use]) -> float:
+    """What the processes of a use have computed so far, threads that have ended included."""
+    total = 0.0
+    if sys.platform == "linux":
+        for pid in _members(use, uses, _processes()):
+            with contextlib.suppress(OSError):
+                total += time.clock_gettime((~pid << 3) | 2)  # the kernel's name for the clock of another process
+    return total
+
+
+def _state(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return "X"
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def _kill(pid: int) -> None:
@@ -274,7 +441,9 @@ def _limit(limits: dict[str, int]) -> None:
         if kind == resource.RLIMIT_NPROC and not limits["own_processes"]:
             continue  # it would count every process of the person, not those of this use
         resource.setrlimit(kind, (value, value))
-    _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc = _libc()
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # another use, of the same user, must not reach in through /proc
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,21 +12,31 @@ from autograder.checks.outputs import assert_matches
 from autograder.errors import Finding
 from autograder.submission import LearnerFunction
 
+# What is written comes in a second message, when the function has returned: it could find it in the frame of its
+# caller. It is written through numpy, whose arrays cannot be given another way of doing it, as Tensor.copy_ can.
 
-def _overwrite_input_probe(function, args, kwargs, position, values):  # type: ignore[no-untyped-def]
-    result = function(*args, **kwargs)
-    args[position].copy_(values)
+
+def _overwrite_input_probe(function, step, args, kwargs, position, values, held=[]):  # type: ignore[no-untyped-def]  # noqa: B006
+    if step == "call":
+        place = args[position].detach()
+        place = place.numpy() if place.device.type == "cpu" and place.dtype != torch.bfloat16 else place
+        held[:] = [place, function(*args, **kwargs)]
+        return None
+    place, result = held
+    place[...] = values if isinstance(place, torch.Tensor) else values.numpy()
     return result
 
 
-def _overwrite_result_probe(function, args, kwargs, position, seed):  # type: ignore[no-untyped-def]
-    result = function(*args, **kwargs)
+def _overwrite_result_probe(function, step, args, kwargs, position, values, held=[]):  # type: ignore[no-untyped-def]  # noqa: B006
+    if step == "call":
+        held[:] = [args[position], function(*args, **kwargs)]
+        return held[1]
+    before, result = held
     try:
-        # from 1 on: smaller numbers would all be 0 in a tensor of integers
-        result.detach().copy_(1 + 100 * torch.rand(result.shape, generator=torch.Generator().manual_seed(seed)))
+        result.detach().copy_(values)
     except RuntimeError:  # torch refuses to copy into elements that share memory with one another
         return None
-    return args[position]
+    return result, before
 
 
 def _inputs_after_probe(function, args, kwargs):  # type: ignore[no-untyped-def]
@@ -33,11 +44,12 @@ def _inputs_after_probe(function, args, kwargs):  # type: ignore[no-untyped-def]
     return args
 
 
-def _fresh_values(like: torch.Tensor, seed: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
+def _fresh_values(like: torch.Tensor, seed: int | None) -> torch.Tensor:
+    """Values that cannot be foreseen, unless *seed* fixes them; from 1 on, where a result may be all 0."""
+    generator = torch.Generator().manual_seed(secrets.randbits(48) if seed is None else seed)
     if like.dtype.is_floating_point:
         return torch.rand(like.shape, generator=generator, dtype=torch.float64).to(like.dtype)
-    return torch.randint(0, 100, like.shape, generator=generator).to(like.dtype)
+    return torch.randint(1, 100, like.shape, generator=generator).to(like.dtype)
 
 
 def assert_is_view(
@@ -46,7 +58,7 @@ def assert_is_view(
     reference: Callable[..., torch.Tensor],
     *,
     of: int = 0,
-    seed: int = 0,
+    seed: int | None = None,
     hint: str = "",
     **kwargs: Any,
 ) -> None:
@@ -56,7 +68,8 @@ def assert_is_view(
     expected result is ``reference`` of the new values. Raises ``AssertionError``.
     """
     values = _fresh_values(args[of], seed)
-    actual = function.probe(_overwrite_input_probe, tuple(args), kwargs, of, values)
+    function.probe(_overwrite_input_probe, "call", tuple(args), kwargs, of, None)
+    actual = function.probe(_overwrite_input_probe, "write", None, None, None, values)
     changed = [*args]
     changed[of] = values
     expected = reference(*changed, **kwargs)
@@ -71,16 +84,22 @@ def assert_owns_result(
     args: Sequence[Any],
     *,
     of: int = 0,
-    seed: int = 0,
+    seed: int | None = None,
     hint: str = "",
     **kwargs: Any,
 ) -> None:
     """Fail if writing to the result of ``function(*args, **kwargs)`` changes argument number *of*."""
-    after = function.probe(_overwrite_result_probe, tuple(args), kwargs, of, seed)
-    if after is None:
+    result = function.probe(_overwrite_result_probe, "call", tuple(args), kwargs, of, None)
+    if not isinstance(result, torch.Tensor):
+        raise Finding(f"the result of `{function.name}` is no tensor")
+    values = _fresh_values(result, seed)
+    answer = function.probe(_overwrite_result_probe, "write", None, None, None, values)
+    if answer is None:
         raise Finding(
             f"elements of the result of `{function.name}` share memory: whoever writes to one writes to others"
         )
+    written, after = answer
+    assert_matches(written, values, what=f"after a write to the result of `{function.name}`, the result", hint=hint)
     assert_matches(after, args[of], what=f"after a write to the result of `{function.name}`, its input", hint=hint)
 
 

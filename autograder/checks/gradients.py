@@ -91,12 +91,14 @@ def assert_gradcheck(
         @staticmethod
         def forward(ctx: Any, *leaves: torch.Tensor) -> Any:
             ctx.save_for_backward(*leaves)
-            return function(*_placed(fixed, wrt, leaves), **kwargs)
+            with torch.enable_grad():  # off in here, which code that runs in this process would notice
+                return function(*_placed(fixed, wrt, leaves), **kwargs)
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
             placed = _placed(fixed, wrt, ctx.saved_tensors)
-            found = function.probe(_gradient_probe, tuple(placed), kwargs, list(wrt), cotangents[0])
+            with torch.enable_grad():
+                found = function.probe(_gradient_probe, tuple(placed), kwargs, list(wrt), cotangents[0])
             return tuple(found)
 
     leaves = [args[position].detach().to(torch.float64).clone().requires_grad_() for position in wrt]

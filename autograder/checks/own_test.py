@@ -15,8 +15,10 @@ def _try_probe(function, source):  # type: ignore[no-untyped-def]
 def rejection(function: LearnerFunction, source: str) -> str | None:
     """What the learner's test *function* raises for an implementation, or None where it accepts it.
 
-    ``source`` defines a function named ``implementation`` and gives no hint at whether it is right.
+    ``source`` defines a function named ``implementation`` and gives no hint at whether it is right. Each comes to a new
+    process: a test that counts its calls would soon know which of them to accept.
     """
+    function.submission.close()
     try:
         function.probe(_try_probe, source)
     except LearnerException as error:

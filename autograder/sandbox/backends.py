@@ -20,6 +20,8 @@ from autograder.errors import IsolationUnavailable
 ISOLATIONS = ("auto", "bubblewrap", "sandlock", "none")
 
 _BOOT = "import sys; sys.path.insert(0, {stage!r}); from autograder.worker import main; main(sys.argv[1:])"
+_WARM_BYTES = 1_200_000_000
+"""What sandlock counts for the warm process and a use that has done nothing yet, with room to spare."""
 _PASSED_ON = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "CUDA_VISIBLE_DEVICES", "SYSTEMROOT")
 """The only variables of the person's environment that reach a worker: what the libraries need to run right."""
 
@@ -66,12 +68,12 @@ def _boot(stage: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-c", _BOOT.format(stage=stage), *arguments]
 
 
-def plain(stage: Path, disk: int, device: str) -> Launch:
+def plain(stage: Path, memory: int, disk: int, device: str) -> Launch:
     """A child process with limits and nothing hidden from it: for one's own code, on any system."""
     return Launch(_boot(str(stage), "zygote"), environment(str(stage)), "process", False)
 
 
-def bubblewrap(stage: Path, disk: int, device: str) -> Launch:
+def bubblewrap(stage: Path, memory: int, disk: int, device: str) -> Launch:
     """Namespaces: no network, no files but the Python installation, no other processes, a scratch folder in memory.
 
     Each use has, on top, user, mount, pid and IPC namespaces of its own, so nothing outlives it.
@@ -95,6 +97,8 @@ def bubblewrap(stage: Path, disk: int, device: str) -> Launch:
             argv += ["--symlink", os.readlink(folder), folder]
         elif os.path.isdir(folder):
             argv += ["--ro-bind", folder, folder]
+    for folder in ("/etc", "/sys", "/sys/devices", "/sys/devices/system"):
+        argv += ["--perms", "0755", "--dir", folder]  # else nobody could not look into them, which gloo takes amiss
     argv += [
         "--ro-bind-try",
         "/etc/ld.so.cache",
@@ -139,10 +143,11 @@ sys.exit(Sandbox(**settings).run_interactive(command))
 """
 
 
-def sandlock(stage: Path, disk: int, device: str) -> Launch:
+def sandlock(stage: Path, memory: int, disk: int, device: str) -> Launch:
     """Landlock and seccomp: no network, no files but the Python installation and a scratch folder, limited processes.
 
-    Uses of one sandbox are not hidden from each other, so each submission gets a new one.
+    Uses of one sandbox are not hidden from each other, so each submission gets a new one. Weaker than bubblewrap in one
+    more way: processes that a use starts can neither be held while a baseline is timed nor be counted to its time.
     """
     if sys.platform != "linux":
         raise IsolationUnavailable("sandlock needs Linux.")
@@ -169,10 +174,14 @@ def sandlock(stage: Path, disk: int, device: str) -> Launch:
         "fs_readable": [path for path in readable if os.path.exists(path)],
         "fs_writable": [str(scratch), "/dev/null"],
         "max_processes": 64,
+        # of all processes together: those that a use starts are hidden from the warm process, which watches the others
+        "max_memory": memory + _WARM_BYTES,
         "clean_env": True,
         "env": environment(str(scratch)),
         "cwd": str(scratch),
         "no_coredump": True,
+        # memory that no limit counts and no process shows
+        "extra_deny_syscalls": ["memfd_create", "memfd_secret", "shmget"],
     }
     if device.startswith("cuda"):
         settings["gpu_devices"] = []

@@ -21,6 +21,7 @@ from typing import Any
 from autograder.errors import (
     IsolationUnavailable,
     LearnerCrashed,
+    LearnerError,
     LearnerTimeout,
     SandboxError,
     WireError,
@@ -33,6 +34,7 @@ _STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "worker.py")
 """All that a worker needs of this package; nothing else of it can be read from inside."""
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 5.0
+_ENDED = "ended its process before it had answered"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,10 @@ class Use:
         self._over: Exception | None = None
         self._greeted = False
         # what fails before this answer is ours; what fails after it is the learner's code, whatever it pretends
-        self.request({"op": "hello", "device": sandbox.device}, _START_TIMEOUT_S)
+        try:
+            self.request({"op": "hello", "device": sandbox.device}, _START_TIMEOUT_S)
+        except LearnerError as error:
+            raise SandboxError(f"a worker could not be set up: it {error}") from None
         self._greeted = True
 
     def request(self, message: Mapping[str, Any], timeout: float) -> Any:
@@ -86,7 +91,9 @@ class Use:
         except (OSError, EOFError):
             self._end(self._crash())
         except WireError as error:
-            self._end(LearnerCrashed(f"the process sent something that is no answer ({error})"))
+            self._end(LearnerCrashed(f"sent something that is no answer ({error})"))
+        except MemoryError:
+            self._end(LearnerCrashed("sent more than there is room for"))
         raise AssertionError("unreachable")
 
     def receive(self, answer: bytearray) -> Any:
@@ -96,9 +103,23 @@ class Use:
             if not isinstance(reply, dict):
                 raise WireError("an answer of another form")
             return value_of(reply)
-        except (WireError, KeyError, TypeError) as problem:
-            self._end(LearnerCrashed(f"the process sent something that is no answer ({problem})"))
+        except LearnerError:
+            raise
+        except Exception as problem:  # whatever was sent, no fault of ours may come of it
+            self._end(LearnerCrashed(f"sent something that is no answer ({type(problem).__name__})"))
             raise AssertionError("unreachable") from None
+
+    def freeze(self) -> None:
+        """Stop every process of the use until :meth:`thaw`, so that it cannot disturb what is timed meanwhile."""
+        self._sandbox._command_quietly({"op": "freeze", "use": self._number})
+
+    def thaw(self) -> None:
+        """Let the use go on."""
+        self._sandbox._command_quietly({"op": "thaw", "use": self._number})
+
+    def cpu_seconds(self) -> float:
+        """What the use and the processes that it started have computed so far; 0 where that cannot be known."""
+        return float(self._sandbox._command_quietly({"op": "cpu", "use": self._number}).get("cpu", 0.0))
 
     def close(self) -> None:
         """End the use and everything it started."""
@@ -115,14 +136,22 @@ class Use:
         if not self._greeted:
             return SandboxError(f"a worker could not be set up: {self._sandbox.diagnosis()}")
         if notice is None:
-            return LearnerCrashed("the process ended before it had answered")
+            return LearnerCrashed(_ENDED, _ENDED)
         if notice["reason"] == "memory":
             limit = self._sandbox.limits.memory / 1e9
-            return LearnerCrashed(f"the process took more than the {limit:g} GB of memory that it may have")
+            text = f"took more than the {limit:g} GB of memory that it may have"
+            return LearnerCrashed(text, text)
+        if notice["reason"] == "disk":
+            limit = self._sandbox.limits.disk / 1e6
+            text = f"wrote more than the {limit:g} MB of files that it may have"
+            return LearnerCrashed(text, text)
+        if notice["reason"] == "restless":
+            text = "kept starting processes and had to be ended"
+            return LearnerCrashed(text, text)
         code = int(notice["code"])
         if code < 0:
-            return LearnerCrashed(f"the process was ended by signal {signal.Signals(-code).name}")
-        return LearnerCrashed(f"the process exited (status {code}) before it had answered")
+            return LearnerCrashed(f"was ended by signal {_signal_name(-code)}", _ENDED)
+        return LearnerCrashed(f"ended its process (status {code}) before it had answered", _ENDED)
 
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -140,6 +169,13 @@ class Use:
                 raise EOFError
             view = view[count:]
         return data
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)  # real-time signals have no names
 
 
 def _left(deadline: float) -> float:
@@ -165,7 +201,7 @@ class Sandbox:
         self._control, theirs = socket.socketpair()
         with theirs:
             try:
-                self._launch: Launch = BACKENDS[isolation](self._stage, limits.disk, device)
+                self._launch: Launch = BACKENDS[isolation](self._stage, limits.memory, limits.disk, device)
                 self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close())
                 self._process = subprocess.Popen(
                     self._launch.argv,
@@ -245,25 +281,31 @@ class Sandbox:
             return None
         return self._exits[number]
 
-    def _command(self, request: dict[str, Any], descriptors: list[int]) -> None:
+    def _command_quietly(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._command(request, [])
+        except SandboxError:  # the next request to a use says so
+            return {}
+
+    def _command(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         except OSError:
             raise SandboxError(f"the warm process is gone: {self.diagnosis()}") from None
-        self._await("ack", _END_TIMEOUT_S + _START_TIMEOUT_S)
+        return self._await("ack", _END_TIMEOUT_S + _START_TIMEOUT_S)
 
-    def _await(self, key: str, timeout: float) -> None:
-        """Read notices until one with *key* has come."""
+    def _await(self, key: str, timeout: float) -> dict[str, Any]:
+        """Read notices until one with *key* has come: that one."""
         deadline = time.monotonic() + timeout
         while True:
             line, separator, rest = self._buffer.partition(b"\n")
             if separator:
                 self._buffer = rest
-                notice = json.loads(line)
+                notice: dict[str, Any] = json.loads(line)
                 if "exited" in notice:
                     self._exits[notice["exited"]] = notice
                 if key in notice:
-                    return
+                    return notice
                 continue
             try:
                 self._control.settimeout(_left(deadline))

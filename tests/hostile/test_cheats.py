@@ -1,0 +1,67 @@
+"""Wrong code gets no points, whatever it tries (see cheats.py), and costs no other task anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.chapter import Chapter, find_chapters
+from autograder.errors import IsolationUnavailable
+from autograder.grading import Grading, grade_cells
+from autograder.report import Outcome
+from autograder.sandbox import Limits
+from autograder.session import load_module
+from autograder.submission import Host
+
+ROOT = Path(__file__).resolve().parents[2]
+CHEATS: list[Any] = load_module(Path(__file__).with_name("cheats.py")).CHEATS
+
+
+@pytest.fixture(scope="module")
+def grading() -> Iterator[Grading]:
+    chapter = find_chapters(ROOT)["ch01_tensor_views"]
+    try:
+        host = Host("bubblewrap", limits=Limits(memory=400_000_000))
+        assert host.isolation == "bubblewrap"
+    except IsolationUnavailable as error:
+        if os.environ.get("CI"):
+            raise  # what instructors rely on must be tried somewhere
+        pytest.skip(str(error))
+    with host:
+        yield Grading(chapter, host)
+
+
+def with_cheat(chapter: Chapter, cheat: Any) -> tuple[Any, ...]:
+    return chapter.with_solutions({chapter.task(cheat.task).solution_cell: cheat.code})
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [pytest.param(cheat, id=cheat.name, marks=[pytest.mark.slow] if cheat.slow else []) for cheat in CHEATS],
+)
+def test_cheat_gains_nothing(grading, cheat):
+    neighbour = "write_timecode" if cheat.task == "frame_loss" else "frame_loss"
+    report = grade_cells(with_cheat(grading.chapter, cheat), grading, [cheat.task, neighbour])
+    cheated = report.task(cheat.task)
+    outcomes = {test.name.partition("::")[2]: test.outcome for test in cheated.tests}
+    assert Outcome.ERROR not in outcomes.values(), "a fault of the submission was taken for one of ours"
+    if cheat.failing:
+        assert {outcomes[name] for name in cheat.failing} <= {Outcome.FAILED, Outcome.TIMEOUT}
+        assert cheated.score < cheated.max_score
+    else:
+        assert Outcome.SKIPPED not in outcomes.values()
+        assert cheated.score == 0, [test.name for test in cheated.tests if test.earns and test.outcome == "passed"]
+    if cheat.secret:
+        assert not [test.message for test in cheated.tests if test.hidden and cheat.secret in test.message]
+    assert all(ord(c) >= 32 or c == "\n" for test in cheated.tests for c in test.message)
+    report.to_json().encode()  # whatever was raised, the report can be written
+    assert report.task(neighbour).passed, "another task lost points"
+
+
+def test_names_are_unique():
+    names = [cheat.name for cheat in CHEATS]
+    assert len(names) == len(set(names))

@@ -1,0 +1,87 @@
+"""A task whose code crashes, hangs or floods costs its own points only (see crashes.py), and leaves nothing running."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from autograder import submission
+from autograder.chapter import find_chapters
+from autograder.errors import IsolationUnavailable
+from autograder.grading import Grading, grade_cells
+from autograder.report import Outcome, Report
+from autograder.sandbox import Limits
+from autograder.session import load_module
+from autograder.submission import Host
+
+ROOT = Path(__file__).resolve().parents[2]
+TASK, NEIGHBOUR = "to_patches", "frame_loss"
+_CRASHES: Any = load_module(Path(__file__).with_name("crashes.py"))
+
+
+@pytest.fixture(scope="module")
+def grading() -> Iterator[Grading]:
+    chapter = find_chapters(ROOT)["ch01_tensor_views"]
+    try:
+        host = Host("bubblewrap", limits=Limits(memory=400_000_000))
+        assert host.isolation == "bubblewrap"
+    except IsolationUnavailable as error:
+        if os.environ.get("CI"):
+            raise  # what instructors rely on must be tried somewhere
+        pytest.skip(str(error))
+    with host:
+        yield Grading(chapter, host, timed=False)  # no right answer here whose speed would matter
+
+
+@pytest.fixture(autouse=True)
+def short_patience(request, monkeypatch):
+    # long enough for right code on a busy machine where nothing hangs
+    hangs = getattr(request.node, "callspec", None) and "timeout" in getattr(
+        request.node.callspec.params.get("crash"), "outcome", ""
+    )
+    monkeypatch.setattr(submission, "CALL_TIMEOUT_S", 2.0 if hangs else 20.0)
+
+
+def grade(grading: Grading, source: str) -> Report:
+    chapter = grading.chapter
+    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: source})
+    return grade_cells(cells, grading, [TASK, NEIGHBOUR])
+
+
+def processes() -> set[int]:
+    return {process.pid for process in psutil.Process().children(recursive=True)}
+
+
+@pytest.mark.parametrize("crash", [pytest.param(crash, id=crash.name) for crash in _CRASHES.CRASHES])
+def test_crash_costs_its_own_task(grading, crash):
+    before = processes() if grading.host.isolation else set()
+    report = grade(grading, crash.source)
+    task = report.task(TASK)
+    assert task.score == 0
+    assert {test.outcome for test in task.tests} <= {Outcome.FAILED, Outcome.TIMEOUT}
+    assert task.tests[0].outcome == crash.outcome
+    assert crash.says in task.tests[0].message
+    assert all(len(test.message) < 10_000 for test in task.tests)
+    assert report.task(NEIGHBOUR).passed, "another task lost points"
+    assert processes() - before == set(), "something is still running"
+
+
+@pytest.mark.parametrize("source", [pytest.param(source, id=name) for name, source in _CRASHES.LEFT_BEHIND])
+def test_what_goes_on_is_ended(grading, source):
+    before = processes() if grading.host.isolation else set()
+    report = grade(grading, source)
+    assert report.score == report.max_score
+    assert processes() - before == set(), "something is still running"
+
+
+def test_next_submission_is_unaffected(grading):
+    chapter = grading.chapter
+    for crash in _CRASHES.CRASHES[1:4]:
+        grade(grading, crash.source)
+    report = grade_cells(chapter.solution, grading)
+    assert report.score == report.max_score

@@ -1,0 +1,208 @@
+"""What is built from what: notebooks from their sources, exercises from the authored folders, and nothing leaks."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from autograder import build, planting
+from autograder.chapter import STARTER_NAME, find_chapters
+from autograder.variants import read_variants
+
+PROJECT = Path(__file__).parents[1]
+SOURCES = build.notebook_sources(PROJECT)
+CHAPTERS = find_chapters(PROJECT)
+
+
+def ids(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All exercises, released anew."""
+    folder = tmp_path_factory.mktemp("fresh")
+    build.release(PROJECT, folder)
+    return folder
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the course that may be written to."""
+    for name in ("course", "solutions", "exercises"):
+        shutil.copytree(PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+# --- notebooks --------------------------------------------------------------------------------------------------------
+
+
+def test_every_chapter_has_a_lesson_and_an_exercise() -> None:
+    names = {path.stem for path in SOURCES if path.parent.name == "course" and path.name.startswith("ch")}
+    assert names == set(CHAPTERS)
+    assert {path.stem for path in SOURCES if path.parent.name != "course"} == set(CHAPTERS)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=ids)
+def test_a_committed_notebook_is_what_its_source_makes_of_it(source: Path) -> None:
+    """Run ``make build`` where this fails."""
+    committed = source.with_suffix(".ipynb").read_text(encoding="utf-8").splitlines()
+    assert list(difflib.unified_diff(committed, build.built_notebook(source).splitlines(), lineterm="")) == []
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=ids)
+def test_committed_notebooks_have_no_outputs_and_distinct_ids(source: Path) -> None:
+    content = json.loads(source.with_suffix(".ipynb").read_text(encoding="utf-8"))
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    assert [cell for cell in code if cell["outputs"] or cell["execution_count"] is not None] == []
+    assert len({cell["id"] for cell in content["cells"]}) == len(content["cells"])
+
+
+def test_building_notebooks_twice_changes_nothing(copy: Path) -> None:
+    build.build_notebooks(copy)
+    before = {path: path.read_bytes() for path in copy.rglob("*.ipynb")}
+    assert build.build_notebooks(copy) == []
+    assert {path: path.read_bytes() for path in copy.rglob("*.ipynb")} == before
+
+
+def test_an_edited_source_changes_its_notebook_and_the_other_cells_keep_their_ids(copy: Path) -> None:
+    source = build.notebook_sources(copy)[-1]
+    build.build_notebooks(copy)
+    before = json.loads(source.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+    source.write_text(source.read_text(encoding="utf-8") + "\n# %%\nadded = 1\n", encoding="utf-8")
+    assert build.build_notebooks(copy) == [f"wrote {source.with_suffix('.ipynb').relative_to(copy)}"]
+    after = json.loads(source.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+    assert after[:-1] == before
+    assert after[-1]["source"] == ["added = 1"]
+
+
+def test_a_notebook_that_is_not_there_is_made(copy: Path) -> None:
+    source = build.notebook_sources(copy)[0]
+    source.with_suffix(".ipynb").unlink()
+    assert build.build_notebooks(copy)[0] == f"wrote {source.with_suffix('.ipynb').relative_to(copy)}"
+    assert json.loads(source.with_suffix(".ipynb").read_text(encoding="utf-8"))["nbformat"] == 4
+
+
+# --- exercises --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_fresh_release_is_what_is_committed(fresh: Path, name: str) -> None:
+    """Starter and tests; the notebook itself is the learner's to change."""
+    committed, released = PROJECT / "exercises" / name, fresh / name
+    tests = [path.name for path in sorted(released.glob("test_*.py"))]
+    assert {path.name for path in released.iterdir()} == {STARTER_NAME, f"{name}.ipynb", *tests}
+    assert (released / f"{name}.ipynb").read_bytes() == (released / STARTER_NAME).read_bytes()
+    for file in (STARTER_NAME, *tests):
+        assert (committed / file).read_text(encoding="utf-8") == (released / file).read_text(encoding="utf-8"), file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_released_notebook_is_the_starter(fresh: Path, name: str) -> None:
+    released = json.loads((fresh / name / STARTER_NAME).read_text(encoding="utf-8"))
+    assert ["".join(cell["source"]) for cell in released["cells"]] == [c.source for c in CHAPTERS[name].starter]
+    assert "jupytext" not in released["metadata"]
+
+
+def _mark(path: Path, text: str) -> str:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["cells"][-1]["source"] = [text]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+def test_an_edited_exercise_survives_and_what_lies_beside_it_is_renewed(copy: Path, tmp_path: Path) -> None:
+    folder = next((copy / "exercises").glob("ch*"))
+    released = tmp_path / "released"
+    shutil.copytree(copy / "exercises", released)
+    shutil.copy(folder / STARTER_NAME, released / folder.name / f"{folder.name}.ipynb")
+    shutil.copy(folder / STARTER_NAME, folder / f"{folder.name}.ipynb")
+    mine = _mark(folder / f"{folder.name}.ipynb", "my work")
+    (folder / "my_notes.txt").write_text("mine")
+    (released / folder.name / f"test_{folder.name}.py").write_text("# renewed\n")
+    _mark(released / folder.name / STARTER_NAME, "renewed")
+
+    lines = build.install_exercises(copy, released)
+
+    assert f"kept exercises/{folder.name}/{folder.name}.ipynb: it has been edited" in lines
+    assert (folder / f"{folder.name}.ipynb").read_text(encoding="utf-8") == mine
+    assert (folder / f"test_{folder.name}.py").read_text() == "# renewed\n"
+    assert "renewed" in (folder / STARTER_NAME).read_text(encoding="utf-8")
+    assert (folder / "my_notes.txt").read_text() == "mine"
+    # it still counts as edited the next time, although the starter is another now
+    assert any(line.startswith("kept") for line in build.install_exercises(copy, released))
+
+
+def test_an_unedited_exercise_is_renewed_and_then_up_to_date(copy: Path, tmp_path: Path) -> None:
+    folder = next((copy / "exercises").glob("ch*"))
+    shutil.copy(folder / STARTER_NAME, folder / f"{folder.name}.ipynb")
+    released = tmp_path / "released"
+    shutil.copytree(copy / "exercises", released)
+    for name in (STARTER_NAME, f"{folder.name}.ipynb"):
+        _mark(released / folder.name / name, "renewed")
+    assert len(build.install_exercises(copy, released)) == 2
+    assert "renewed" in (folder / f"{folder.name}.ipynb").read_text(encoding="utf-8")
+    assert build.install_exercises(copy, released) == []
+
+
+# --- leaks ------------------------------------------------------------------------------------------------------------
+
+
+def _released_text(name: str) -> str:
+    """All that learners get with an exercise, but for what they wrote themselves."""
+    folder = PROJECT / "exercises" / name
+    content = json.loads((folder / STARTER_NAME).read_text(encoding="utf-8"))
+    parts = ["".join(cell["source"]) + json.dumps(cell["metadata"]) for cell in content["cells"]]
+    tests = [path.read_text(encoding="utf-8") for path in folder.glob("test_*.py")]
+    return "\n".join([*parts, json.dumps(content["metadata"]), *tests])
+
+
+def _lines(text: str) -> set[str]:
+    return {line.strip() for line in text.splitlines() if len(line.strip()) > 20}
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_exercises_hold_nothing_but_what_is_released(name: str) -> None:
+    hidden = {path.name for path in (PROJECT / "solutions" / name / "hidden").rglob("*") if path.is_file()}
+    assert hidden
+    assert not hidden & {path.name for path in (PROJECT / "exercises").rglob("*")}
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_marker_and_no_fix_is_released(name: str) -> None:
+    text = _released_text(name)
+    assert not re.search(r"BEGIN SOLUTION|END SOLUTION|### BUG", text)
+    released = _lines(text)
+    for cell in CHAPTERS[name].authored:
+        if cell.is_solution:
+            for region in planting.regions(cell.source):
+                assert not (_lines("\n".join(region.fix)) - _lines("\n".join(region.bug))) & released
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_hidden_test_and_no_line_of_the_reference_is_released(name: str) -> None:
+    text = _released_text(name)
+    released = _lines(text)
+    hidden = PROJECT / "solutions" / name / "hidden"
+    for path in hidden.glob("test_*.py"):
+        for test in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8")):
+            assert not re.search(rf"\b{test}\b", text), test
+    # lines that starter and reference share because the task hands them out are no secret
+    given = _lines("\n".join(cell.source for cell in CHAPTERS[name].starter))
+    reference = _lines((hidden / "reference.py").read_text(encoding="utf-8"))
+    assert not {line for line in reference if not line.startswith(("def ", "import ", '"""'))} & (released - given)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_variant_is_released(name: str) -> None:
+    text = _released_text(name)
+    for path in (PROJECT / "solutions" / name / "hidden").glob("wheats/*.py"):
+        for variant in read_variants(path):
+            assert variant.source not in text, f"{path.name}: {variant.name}"

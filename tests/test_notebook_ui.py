@@ -1,0 +1,136 @@
+"""``check`` in a notebook, with a namespace in place of the live kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import autograder
+from autograder import notebook_ui
+from autograder.notebook_ui import CheckResult, check
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def kernel(small_course: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """``kernel(source)``: a kernel in the small chapter's folder that has run this code."""
+
+    def start(source: str) -> dict[str, Any]:
+        namespace: dict[str, Any] = {}
+        exec(source, namespace)
+        monkeypatch.chdir(small_course / "exercises" / "ch07_small")
+        monkeypatch.setattr(notebook_ui, "_live_namespace", lambda: namespace)
+        return namespace
+
+    return start
+
+
+Kernel = Callable[[str], dict[str, Any]]
+STARTER = "double = half = lambda x: x"
+SOLUTION = "double = lambda x: 2 * x\nhalf = lambda x: x / 2"
+
+
+def checked(task: str) -> CheckResult:
+    result = check(task)
+    assert result is not None
+    return result
+
+
+def test_the_starter_fails_and_the_solution_passes(kernel: Kernel) -> None:
+    kernel(STARTER)
+    assert repr(checked("double")) == "0.0"
+    kernel(SOLUTION)
+    assert repr(checked("double")) == "2.0"
+    assert repr(checked("half")) == "1.0"
+
+
+def test_what_is_defined_now_counts(kernel: Kernel) -> None:
+    namespace = kernel(STARTER)
+    assert not checked("double").report.passed
+    namespace["double"] = lambda x: x + x
+    assert checked("double").report.passed
+
+
+def test_the_namespace_is_left_as_it_was(kernel: Kernel) -> None:
+    namespace = kernel(SOLUTION)
+    names = set(namespace)
+    check("double")
+    assert set(namespace) == names
+
+
+def test_the_representation_is_a_float_as_nbgrader_reads_it(kernel: Kernel) -> None:
+    kernel(STARTER)
+    for task in ("double", "half"):
+        assert repr(float(repr(checked(task)))) == repr(checked(task))
+
+
+def test_the_table_has_outcome_description_message_and_lesson_escaped(kernel: Kernel) -> None:
+    kernel("double = lambda x: '<script>'\nhalf = lambda x: x / 2")
+    html = checked("double")._repr_html_()
+    assert "<b>✗ failed</b>" in html
+    assert "Twice &lt;b&gt;three&lt;/b&gt; is six." in html
+    assert "&lt;double&gt; is &#x27;&lt;script&gt;&#x27;; expected 6." in html
+    assert "Lesson section to reread: <em>Twice &lt;b&gt;</em>" in html
+    assert "<script>" not in html and "<double>" not in html
+    assert "<b>✓ passed</b>" in checked("half")._repr_html_()
+
+
+def test_the_text_says_the_same(kernel: Kernel) -> None:
+    kernel(STARTER)
+    text = checked("double").text
+    assert text.startswith("double: 0 of 2 points\n")
+    assert "✗ failed: Twice <b>three</b> is six.\n      <double> is 3; expected 6.\n" in text
+    assert "✓ passed: Twice nothing is nothing." in text
+
+
+def test_a_function_that_raises_is_told_with_the_line(kernel: Kernel) -> None:
+    kernel("def double(x):\n    return 1 / 0")
+    assert "Your code raised ZeroDivisionError: division by zero" in checked("double").text
+
+
+def test_a_function_that_is_not_there_is_told(kernel: Kernel) -> None:
+    kernel("")
+    assert "The notebook does not define `double`" in checked("double").text
+
+
+@pytest.mark.parametrize("task", ["triple", "", "double "])
+def test_an_unknown_task_prints_the_names_and_raises_nothing(kernel: Kernel, capsys: Capture, task: str) -> None:
+    kernel(STARTER)
+    assert check(task) is None
+    assert f"has no task {task!r}. Its tasks: double, half." in capsys.readouterr().out
+
+
+def test_from_another_folder_of_the_course_the_task_is_found_by_name(
+    kernel: Kernel, small_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    kernel(SOLUTION)
+    monkeypatch.chdir(small_course)
+    assert checked("half").report.passed
+    assert check("triple") is None
+    assert "Open the notebook in its own folder" in capsys.readouterr().out
+
+
+def test_outside_the_course_it_says_where_to_go(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    kernel(SOLUTION)
+    monkeypatch.chdir(tmp_path)
+    assert check("half") is None
+    assert "Run this inside the course's folder" in capsys.readouterr().out
+
+
+def test_nothing_of_pytests_own_output_is_seen(kernel: Kernel, capsys: Capture) -> None:
+    kernel("def double(x):\n    print('printed')\n    return 2 * x")
+    check("double")
+    out, err = capsys.readouterr()
+    assert "passed in" not in out + err and "test session" not in out + err
+
+
+def test_check_is_what_the_package_offers() -> None:
+    assert autograder.check is check
+    with pytest.raises(AttributeError):
+        _ = autograder.cheque

@@ -1,0 +1,277 @@
+"""What of a notebook is kept for a grade, what is left out, and what its magics become."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from autograder.notebook import Cell
+from autograder.program import Program, read_program, without_magics
+
+
+def program(*sources: str) -> Program:
+    return read_program([Cell("code", source) for source in sources])
+
+
+def kept(found: Program, *names: str) -> str:
+    """The source of everything that would run for *names*."""
+    parts = []
+    for cell, indices in found.needed_for(names):
+        body = ast.parse(cell.source).body
+        parts += [ast.unparse(body[index]) for index in indices]
+    return "\n".join(parts)
+
+
+def run(found: Program, *names: str) -> dict[str, object]:
+    namespace: dict[str, object] = {}
+    exec(kept(found, *names), namespace)
+    return namespace
+
+
+# --- what is a definition ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "import f",
+        "from m import f",
+        "from m import g as f",
+        "import f.g",
+        "def f(): pass",
+        "async def f(): pass",
+        "class f: pass",
+        "f = 1",
+        "f: int = 1",
+        "f, g = 1, 2",
+        "[a, *f] = range(3)",
+        "a = f = 2",
+        "if True:\n    def f(): pass\nelse:\n    f = None",
+        "try:\n    import f\nexcept ImportError:\n    f = None",
+        "with a:\n    f = 1",
+        "f.attribute = 1",
+        "f[0] = 1",
+    ],
+)
+def test_kept(definition: str) -> None:
+    found = program(definition)
+    assert found.defines("f")
+    assert kept(found, "f") == ast.unparse(ast.parse(definition))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "print(f)",
+        "f",
+        "f()",
+        "for f in range(3):\n    pass",
+        "while True:\n    f = 1",
+        "assert f",
+        "del f",
+        "raise SystemExit",
+        "if True:\n    f = 1\n    print(f)",
+        "try:\n    f = g()\nexcept Exception as error:\n    print(error)",
+        "with a:\n    f()",
+        "'''only text'''",
+    ],
+)
+def test_left_out(statement: str) -> None:
+    found = program(statement)
+    assert not found.defines("f")
+    assert kept(found, "f") == ""
+
+
+def test_an_endless_loop_below_a_right_answer_does_no_harm() -> None:
+    found = program("def f(x):\n    return x + 1\n\nwhile True:\n    pass")
+    assert run(found, "f")["f"](1) == 2  # type: ignore[operator]
+
+
+# --- slicing ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_a_name_needs_is_kept_in_the_order_of_the_notebook() -> None:
+    found = program(
+        "import torch\nimport slow_to_import",
+        "SCALE = 2\nUNUSED = expensive()",
+        "def helper(x):\n    return x * SCALE",
+        "def f(x):\n    return helper(x)",
+        "def other():\n    return UNUSED",
+    )
+    assert kept(found, "f").splitlines() == [
+        "SCALE = 2",
+        "def helper(x):",
+        "    return x * SCALE",
+        "def f(x):",
+        "    return helper(x)",
+    ]
+    assert run(found, "f")["f"](3) == 6  # type: ignore[operator]
+
+
+def test_all_definitions_of_a_name_are_kept_and_the_last_one_holds() -> None:
+    found = program("def f():\n    return 1", "f_before = f", "def f():\n    return f_before() + 1")
+    assert run(found, "f")["f"]() == 2  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("user", "needs"),
+    [
+        ("@cached\ndef f(): pass", "cached"),
+        ("class f(Base): pass", "Base"),
+        ("def f(x=DEFAULT): pass", "DEFAULT"),
+        ("def f(x: 'Kind'): pass", "Kind"),
+        ("f = [row for row in TABLE]", "TABLE"),
+        ("def f():\n    def g():\n        return deep\n    return g", "deep"),
+        ("f = lambda: late", "late"),
+        ("f = 1\nf += step", "step"),
+        ("def f():\n    return f'{shown}'", "shown"),
+    ],
+)
+def test_names_are_followed_wherever_they_are_used(user: str, needs: str) -> None:
+    assert f"{needs} = 1" in kept(program(f"{needs} = 1", user), "f")
+
+
+def test_changes_to_a_needed_object_are_kept() -> None:
+    found = program("class f: pass\ntable = {}", "f.x = 1\ntable['a'] = f", "other = {}\nother[0] = 1")
+    assert kept(found, "table").splitlines()[-2:] == ["f.x = 1", "table['a'] = f"]
+
+
+@pytest.mark.parametrize("reader", ["globals()", "locals()", "vars()", "eval('hidden')", "exec('y = hidden')"])
+def test_code_that_may_look_up_any_name_gets_all_definitions(reader: str) -> None:
+    found = program("hidden = 1", f"def f():\n    return {reader}", "def g():\n    return 1")
+    assert "hidden = 1" in kept(found, "f")
+    assert "hidden" not in kept(found, "g")
+
+
+def test_star_imports_are_always_kept_and_may_define_anything() -> None:
+    found = program("from math import *", "def f(x):\n    return sqrt(x)")
+    assert run(found, "f")["f"](4) == 2  # type: ignore[operator]
+    assert found.defines("cos")
+
+
+def test_future_imports_are_always_kept() -> None:
+    found = program("from __future__ import annotations", "def f(x: Unknown):\n    return x")
+    assert kept(found, "f").startswith("from __future__ import annotations")
+
+
+def test_conditional_imports() -> None:
+    found = program("try:\n    import not_there as fast\nexcept ImportError:\n    import math as fast", "f = fast.ceil")
+    assert run(found, "f")["f"](1.5) == 2  # type: ignore[operator]
+
+
+def test_cells_are_asked_for_once_with_all_their_statements() -> None:
+    found = program("a = 1\nprint(a)\nb = a\nc = 3", "d = b")
+    assert [(cell.name, indices) for cell, indices in found.needed_for(["d"])] == [("cell 1", [0, 2]), ("cell 2", [0])]
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_that_does_not_parse_costs_nothing_but_itself() -> None:
+    cells = [
+        Cell("code", "def f():\n    return 1", nbgrader={"grade_id": "f-code", "solution": True}),
+        Cell("code", "def g(:\n    return 1", nbgrader={"grade_id": "g-code", "solution": True}),
+        Cell("code", "h = 1 +"),
+    ]
+    found = read_program(cells)
+    assert found.defines("f") and not found.defines("g") and not found.defines("h")
+    assert set(found.errors()) == {"g-code", "cell 3"}
+    assert found.errors()["g-code"].startswith("line 1: ")
+
+
+def test_text_cells_are_no_code_unless_they_are_solution_cells() -> None:
+    mark = {"grade_id": "f-code", "solution": True}
+    found = read_program([Cell("markdown", "a = 1"), Cell("raw", "b = 1"), Cell("markdown", "c = 1", nbgrader=mark)])
+    assert (found.defines("a"), found.defines("b"), found.defines("c")) == (False, False, True)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = " + "-" * 100_000 + "1",
+        "x = f" + "()" * 100_000,
+        "x = " + "(" * 1_000,
+        "if a:\n    x = 1\n" + "elif a:\n    x = 1\n" * 1_500,
+        "x = 1\n" * 100_000,
+        "x = '\0'",
+        "x = " + "9" * 10_000,
+        "x = '\N{SNOWMAN}' if \N{SNOWMAN} else 1",
+        "\tx = 1\n        y = 2",
+    ],
+    ids=["minus", "calls", "brackets", "elif", "long", "nul", "number", "snowman", "tabs"],
+)
+def test_code_that_is_hard_to_parse_is_an_error_of_its_cell(source: str) -> None:
+    found = program(source, "def f(): pass")
+    assert set(found.errors()) == {"cell 1"}
+    assert found.defines("f")
+
+
+def test_reading_warns_about_nothing() -> None:
+    """An invalid escape is the learner's concern; it must not become a warning, or an error, of the grader's."""
+    code = (
+        "from autograder.notebook import Cell; from autograder.program import read_program;"
+        r"read_program([Cell('code', 'x = \'\\d\'\nassert (1, 2)\ny = 1 is 1')])"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- magics -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "plain"),
+    [
+        ("%time f()", "f()"),
+        ("%timeit -n 10 -r 3 f()", "f()"),
+        ("x = 1\n%time y = f(x)", "x = 1\ny = f(x)"),
+        ("y = %time f()\nz = y", "y = f()\nz = y"),
+        ("def f():\n    %time x = g()\n    return x", "def f():\n    x = g()\n    return x"),
+        ("%%time\nx = 1", "\nx = 1"),
+        ("%%time -n 3\nx = 1", "\nx = 1"),
+        ("%%capture out\n%%time\nx = 1", "\npass\nx = 1"),
+        ("%%bash\nrm -rf x", ""),
+        ("%%writefile a.py\nx = 1", ""),
+        ("%%html\n<b>", ""),
+        ("%matplotlib inline\nx = 1", "pass\nx = 1"),
+        ("!pip install x\nx = 1", "pass\nx = 1"),
+        ("if a:\n    !ls\nx = 1", "if a:\n    pass\nx = 1"),
+        ("files = !ls\nx = 1", "files = None\nx = 1"),
+        ("a, b = %who_ls\nx = 1", "a, b = None\nx = 1"),
+        ("torch.view?\nx = 1", "pass\nx = 1"),
+        ("torch.view??\nx = 1", "pass\nx = 1"),
+        ("?torch\nx = 1", "pass\nx = 1"),
+        ("%time\nx = 1", "pass\nx = 1"),
+    ],
+)
+def test_magics_become_plain_python(source: str, plain: str) -> None:
+    assert without_magics(source) == plain
+    ast.parse(plain)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = '''\n%time is of the essence\n!\n'''",
+        "x = (7\n% 4)",
+        "# what is this?\nx = 1",
+        "x = 1  # really??",
+    ],
+)
+def test_plain_python_is_left_alone(source: str) -> None:
+    assert without_magics(source) == source
+
+
+def test_a_question_in_a_comment_is_no_request_for_help() -> None:
+    """The magic below makes the cell other than plain Python; its comments have to survive that."""
+    source = "def f(x):\n# why is this here?\n    y = g(  # and this?\n        x)\n    return y\n%time f(1)"
+    assert without_magics(source) == source.replace("%time ", "")
+
+
+@pytest.mark.parametrize("magic", ["%time", "%time f()", "!ls", "%matplotlib inline", "f?"])
+def test_the_number_of_lines_stays(magic: str) -> None:
+    source = f"a = 1\n{magic}\n\n\nb = 2\n"
+    assert without_magics(source).count("\n") == source.count("\n")

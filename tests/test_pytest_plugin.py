@@ -1,0 +1,135 @@
+"""``pytest exercises`` and ``pytest solutions --submission PATH``, as people type them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow  # each starts a pytest of its own, which imports torch
+
+Notebook = Callable[..., Path]
+
+
+def run_pytest(course: Path, *arguments: str) -> tuple[int, str]:
+    """Exit status and everything printed."""
+    environment = {**os.environ, "COLUMNS": "120", "PYTEST_ADDOPTS": "", "XDG_CACHE_HOME": str(course.parent / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=course,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_summary_has_points_by_task_and_what_tests_say(small_course: Path, small_notebook: Notebook) -> None:
+    small_notebook(double="2 * x")
+    status, out = run_pytest(small_course, "exercises")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    summary = out.partition("ch07_small: points by task")[2]
+    assert "done  double                    2.00 of 2" in summary
+    assert "open  half                      0.00 of 1" in summary
+    assert "failed: Half of four is two." in summary
+    assert "The result differs from what was expected: got 4, expected 2" in summary
+    assert "2.00 of 3 points" in summary
+    assert "Traceback" not in out and "assert_matches(" not in out
+
+
+def test_a_solved_exercise_passes(small_course: Path, small_notebook: Notebook) -> None:
+    small_notebook(double="2 * x", half="x / 2")
+    status, out = run_pytest(small_course, "exercises")
+    assert status == pytest.ExitCode.OK
+    assert "3.00 of 3 points" in out and "open  " not in out
+
+
+def test_chosen_tests_are_summed_up_alone(small_course: Path, small_notebook: Notebook) -> None:
+    small_notebook(half="x / 2")
+    status, out = run_pytest(small_course, "exercises", "-k", "halves")
+    assert status == pytest.ExitCode.OK
+    assert "1.00 of 1 points" in out
+    assert "double" not in out.partition("points by task")[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "ch07_small.ipynb is empty. Save the notebook"),
+        ('{"cells": [', "is not a complete notebook"),
+        ('{"cells": [], "nbformat": 4}', "holds none of this chapter's tasks"),
+        (None, "there is no such file"),
+    ],
+)
+def test_a_broken_exercise_notebook_gives_a_clear_message_and_no_traceback(
+    small_course: Path, small_notebook: Notebook, content: str | None, says: str
+) -> None:
+    path = small_notebook()
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    status, out = run_pytest(small_course, "exercises")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert says in out.partition("== ch07_small ==")[2]
+    assert "Traceback" not in out and "INTERNALERROR" not in out and not re.search(r"\.py:\d", out)
+
+
+def test_a_cell_that_does_not_parse_costs_its_own_task(small_course: Path, small_notebook: Notebook) -> None:
+    small_notebook(double="2 *", half="x / 2")
+    status, out = run_pytest(small_course, "exercises")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "open  double" in out and "done  half" in out
+    assert "double-code does not parse (line 2: invalid syntax)" in out
+
+
+def test_another_notebook_can_be_named(small_course: Path, small_notebook: Notebook, tmp_path: Path) -> None:
+    """The notebook beside the tests is untouched; the one named is what is tested, whatever it is called."""
+    submitted = tmp_path / "ch07_small (1).ipynb"
+    shutil.move(small_notebook(double="2 * x", half="x / 2"), submitted)
+    small_notebook()
+    status, out = run_pytest(small_course, "exercises", "--submission", str(submitted), "--isolation", "none")
+    assert status == pytest.ExitCode.OK
+    assert "3.00 of 3 points" in out
+
+
+def test_a_submission_that_is_not_there_gives_a_clear_message(small_course: Path) -> None:
+    status, out = run_pytest(small_course, "exercises", "--submission", "nowhere.ipynb", "--isolation", "none")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "nowhere.ipynb: there is no such file" in out
+    assert "Traceback" not in out and "INTERNALERROR" not in out
+
+
+def test_a_device_that_is_not_there_is_wrong_usage(small_course: Path) -> None:
+    status, out = run_pytest(small_course, "exercises", "--device", "nonsense")
+    assert status != pytest.ExitCode.OK
+    assert "--device nonsense" in out
+    assert "INTERNALERROR" not in out
+
+
+def test_tests_of_other_projects_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "test_other.py").write_text("def test_it(tmp_path):\n    assert 1 + 1 == 3\n")
+    status, out = run_pytest(tmp_path, "test_other.py")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "assert (1 + 1) == 3" in out
+    assert "points" not in out
+
+
+def test_solutions_pass_their_own_tests_when_submitted(project: Path, tmp_path: Path, chapter: Any) -> None:
+    """``pytest solutions --submission PATH``, for a few quick tests, the hidden ones among them."""
+    course = tmp_path / "course"
+    shutil.copytree(project / "solutions", course / "solutions")
+    notebook = course / "solutions" / chapter.name / f"{chapter.name}.ipynb"
+    submitted = shutil.copy(notebook, tmp_path / "handed-in.ipynb")
+    arguments = ["--submission", str(submitted), "--isolation", "none", "-k", "loss_value or perfect_prediction"]
+    # what is handed in here still has both sides of each region; the fix is the one that runs
+    status, out = run_pytest(course, "solutions", *arguments)
+    assert status == pytest.ExitCode.OK
+    assert "done  frame_loss" in out
