@@ -612,7 +612,7 @@ import os, signal, time
 helpers = []
 
 def start():
-    for _ in range(24):
+    for _ in range(6):
         pid = os.fork()
         if pid == 0:
             try:
