@@ -80,6 +80,7 @@ def run_tests(
     options = ["-c", os.devnull, "--rootdir", os.sep, "--import-mode=importlib", "-s", "-q"]
     # what pytest would do for a person's eyes, or to find leaks, takes most of a short run's time
     options += ["--tb=native", "-p", "no:cacheprovider", "-p", "no:unraisableexception", "-p", "no:threadexception"]
+    options += ["-p", "no:logging"]
     noise = io.StringIO()
     try:
         with _plain_pytest(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):

@@ -250,6 +250,8 @@ class Submission:
         self._problems: list[str] = []
         self.label = label
         self.timeout = CALL_TIMEOUT_S
+        self.remembered: dict[str, Any] = {}
+        """What checks keep from one test of a task to the next; forgotten with the process."""
         self.answered = False
         """Whether any of the learner's code has been asked for and has come back, with whatever result."""
 
@@ -276,6 +278,7 @@ class Submission:
             self._runner = None
         self._loaded = set()
         self._problems = []
+        self.remembered = {}
 
     def _ready(self, names: set[str]) -> Runner:
         if self._runner is None:

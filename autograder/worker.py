@@ -80,7 +80,11 @@ def _prepare_zygote() -> None:
 
 
 def _zygote(control: socket.socket) -> None:
-    import torch  # noqa: F401  (what makes a later fork warm)
+    import torch
+
+    # imported here, once, is warm in every fork
+    with contextlib.suppress(ImportError):  # a first call of autograd would fetch it, in every fork anew
+        import torch.fx.experimental.symbolic_shapes  # noqa: F401
 
     import autograder.runtime  # noqa: F401
 
@@ -95,33 +99,49 @@ def _zygote(control: socket.socket) -> None:
         end.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wakened.fileno(), warn_on_full_buffer=False)  # a use that ends is noticed at once
+    pending = b""
+    channels: list[int] = []  # descriptors that came along; each "fork" takes the next, in order
+    watched = 0.0
     while True:
         readable, _, _ = select.select([control, wake], [], [], _POLL_S if uses else 1.0)
         if wake in readable:
             wake.recv(4096)
         if control in readable:
-            answer: dict[str, Any] = {"ack": True}
-            data, descriptors, _, _ = socket.recv_fds(control, 65_536, 1)
+            data, descriptors, _, _ = socket.recv_fds(control, 65_536, 8)
             if not data:
                 break  # the judge is gone
-            request = json.loads(data)
-            if request["op"] == "fork":
-                pid = _fork_use((control, wake, wakened), socket.socket(fileno=descriptors[0]), request)
-                limits, alone = request["limits"], request["isolate"] == "namespaces"
-                uses[request["use"]] = _Use(request["use"], pid, limits["memory"], limits["disk"], alone)
-            elif request["op"] == "end" and request["use"] in uses:
-                _kill(uses[request["use"]].pid)
-            elif request["op"] in ("freeze", "thaw") and request["use"] in uses:
-                _freeze(uses[request["use"]], uses, request["op"] == "freeze")
-            elif request["op"] == "cpu" and request["use"] in uses:
-                answer["cpu"] = _cpu_seconds(uses[request["use"]], uses)
-            # one request at a time: a descriptor never meets another message
-            control.sendall(json.dumps(answer).encode() + b"\n")
-        _watch(uses, own)
+            channels += descriptors
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                request = json.loads(line)
+                if request["op"] == "fork":
+                    channel = socket.socket(fileno=channels.pop(0))
+                    pid = _fork_use((control, wake, wakened), channel, request)
+                    limits, alone = request["limits"], request["isolate"] == "namespaces"
+                    uses[request["use"]] = _Use(request["use"], pid, limits["memory"], limits["disk"], alone)
+                elif request["op"] == "end":
+                    if request["use"] in uses:
+                        _kill(uses[request["use"]].pid)
+                else:
+                    answer = {"ack": True, **_answer(request["op"], uses.get(request["use"]), uses)}
+                    control.sendall(json.dumps(answer).encode() + b"\n")
+        if time.monotonic() - watched >= _POLL_S:
+            _watch(uses, own)
+            watched = time.monotonic()
         _reap(control, uses)
     for use in uses.values():
         _kill(use.pid)
     _end_strays(set())
+
+
+def _answer(operation: str, use: _Use | None, uses: dict[int, _Use]) -> dict[str, Any]:
+    """What is told about a use, or done to it, while it lives."""
+    if use is None:
+        return {}
+    if operation == "cpu":
+        return {"cpu": _cpu_seconds(use, uses)}
+    _freeze(use, uses, operation == "freeze")
+    return {}
 
 
 def _fork_use(ours: tuple[socket.socket, ...], channel: socket.socket, request: dict[str, Any]) -> int:

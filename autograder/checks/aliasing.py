@@ -100,7 +100,9 @@ def assert_owns_result(
         )
     written, after = answer
     assert_matches(written, values, what=f"after a write to the result of `{function.name}`, the result", hint=hint)
-    assert_matches(after, args[of], what=f"after a write to the result of `{function.name}`, its input", hint=hint)
+    assert_matches(
+        after, args[of], what=f"after a write to the result of `{function.name}`, its input", rtol=0, atol=0, hint=hint
+    )
 
 
 def assert_leaves_inputs_alone(
@@ -109,4 +111,6 @@ def assert_leaves_inputs_alone(
     """Fail if ``function(*args, **kwargs)`` changes one of its arguments."""
     after = function.probe(_inputs_after_probe, tuple(args), kwargs)
     for number, (was, now) in enumerate(zip(args, after, strict=True)):
-        assert_matches(now, was, what=f"after the call of `{function.name}`, argument {number}", hint=hint)
+        assert_matches(
+            now, was, what=f"after the call of `{function.name}`, argument {number}", rtol=0, atol=0, hint=hint
+        )

@@ -20,9 +20,9 @@ def _gradient_probe(function, args, kwargs, wrt, cotangent):  # type: ignore[no-
         leaves.append(args[position])
     result = function(*args, **kwargs)
     if not isinstance(result, torch.Tensor):
-        raise TypeError("the function must return one tensor")
+        return "the result is not a tensor"
     if result.shape != cotangent.shape:
-        raise ValueError(f"the result has shape {tuple(result.shape)}; expected {tuple(cotangent.shape)}")
+        return f"the result has shape {tuple(result.shape)}; expected {tuple(cotangent.shape)}"
     if not result.requires_grad:
         return [None for _ in wrt]
     return list(torch.autograd.grad(result, leaves, cotangent.to(result.dtype), allow_unused=True))
@@ -56,6 +56,8 @@ def assert_gradients_match(
     cotangent = _cotangent(result.shape, seed)
     expected = torch.autograd.grad(result, [wide[position] for position in wrt], cotangent)
     actual = function.probe(_gradient_probe, tuple(args), kwargs, list(wrt), cotangent)
+    if isinstance(actual, str):
+        raise AssertionError(f"`{function.name}`: {actual}. {hint}".strip())
     if not isinstance(actual, list) or len(actual) != len(expected):
         raise AssertionError(f"`{function.name}` gave no gradients back.")
     for position, mine, theirs in zip(wrt, actual, expected, strict=True):
@@ -99,6 +101,8 @@ def assert_gradcheck(
             placed = _placed(fixed, wrt, ctx.saved_tensors)
             with torch.enable_grad():
                 found = function.probe(_gradient_probe, tuple(placed), kwargs, list(wrt), cotangents[0])
+            if not isinstance(found, list):
+                raise AssertionError(f"`{function.name}`: {found}")
             return tuple(found)
 
     leaves = [args[position].detach().to(torch.float64).clone().requires_grad_() for position in wrt]

@@ -42,6 +42,9 @@ def assert_matches(
 def _difference(actual: Any, expected: Any, rtol: float | None, atol: float | None, dtype: bool, what: str) -> str:
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(actual, expected, rtol, atol, dtype, what)
+    if isinstance(expected, torch.Size):  # a shape reads better as a whole
+        same = isinstance(actual, tuple) and tuple(actual) == tuple(expected)
+        return "" if same else f"{what} is {_short(actual)}; expected {tuple(expected)}."
     if isinstance(expected, list | tuple):
         if not isinstance(actual, list | tuple):
             return f"{what} is a {type(actual).__name__}; expected {len(expected)} values."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+
 from autograder.errors import LearnerException
 from autograder.submission import LearnerFunction
 
@@ -12,13 +15,28 @@ def _try_probe(function, source):  # type: ignore[no-untyped-def]
     function(namespace["implementation"])
 
 
-def rejection(function: LearnerFunction, source: str) -> str | None:
+def rejection(function: LearnerFunction, source: str, among: Sequence[str] = ()) -> str | None:
     """What the learner's test *function* raises for an implementation, or None where it accepts it.
 
-    ``source`` defines a function named ``implementation`` and gives no hint at whether it is right. Each comes to a new
-    process: a test that counts its calls would soon know which of them to accept.
+    ``source`` defines a function named ``implementation`` and gives no hint at whether it is right. A test that counts
+    its calls could learn by heart which of them to accept. So with ``among``, the sources of all implementations that
+    it will see, these are tried in one process in an order drawn anew each time, and the answers kept for the tests
+    that follow; without, the implementation comes to a new process.
     """
-    function.submission.close()
+    submission = function.submission
+    if not among:
+        submission.close()
+    answers = submission.remembered.setdefault(f"rejections by {function.name}", {})
+    if source not in answers:
+        sources = [other for other in dict.fromkeys((source, *among)) if other not in answers]
+        random.SystemRandom().shuffle(sources)
+        for other in sources:
+            answers[other] = _try(function, other)
+    answer: str | None = answers[source]
+    return answer
+
+
+def _try(function: LearnerFunction, source: str) -> str | None:
     try:
         function.probe(_try_probe, source)
     except LearnerException as error:
@@ -26,14 +44,14 @@ def rejection(function: LearnerFunction, source: str) -> str | None:
     return None
 
 
-def assert_accepts(function: LearnerFunction, source: str) -> None:
-    """Fail where the learner's test raises for a right implementation."""
-    reason = rejection(function, source)
+def assert_accepts(function: LearnerFunction, source: str, among: Sequence[str] = ()) -> None:
+    """Fail where the learner's test raises for a right implementation; for ``among`` see :func:`rejection`."""
+    reason = rejection(function, source, among)
     if reason is not None:
         raise AssertionError(f"`{function.name}` should accept this implementation, but it {reason}")
 
 
-def assert_rejects(function: LearnerFunction, source: str) -> None:
-    """Fail where the learner's test does not raise for a wrong implementation."""
-    if rejection(function, source) is None:
+def assert_rejects(function: LearnerFunction, source: str, among: Sequence[str] = ()) -> None:
+    """Fail where the learner's test does not raise for a wrong implementation; for ``among`` see :func:`rejection`."""
+    if rejection(function, source, among) is None:
         raise AssertionError(f"`{function.name}` accepts an implementation that is wrong")

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,14 @@ class Use:
         self._channel = channel
         self._over: Exception | None = None
         self._greeted = False
-        # what fails before this answer is ours; what fails after it is the learner's code, whatever it pretends
+
+    def greet(self) -> None:
+        """Wait until the use is set up; raises :class:`SandboxError` where that fails.
+
+        What fails before this answer is ours. What fails after it is the learner's code, whatever it pretends.
+        """
         try:
-            self.request({"op": "hello", "device": sandbox.device}, _START_TIMEOUT_S)
+            self.request({"op": "hello", "device": self._sandbox.device}, _START_TIMEOUT_S)
         except LearnerError as error:
             raise SandboxError(f"a worker could not be set up: it {error}") from None
         self._greeted = True
@@ -111,15 +116,15 @@ class Use:
 
     def freeze(self) -> None:
         """Stop every process of the use until :meth:`thaw`, so that it cannot disturb what is timed meanwhile."""
-        self._sandbox._command_quietly({"op": "freeze", "use": self._number})
+        self._sandbox._command({"op": "freeze", "use": self._number})
 
     def thaw(self) -> None:
         """Let the use go on."""
-        self._sandbox._command_quietly({"op": "thaw", "use": self._number})
+        self._sandbox._command({"op": "thaw", "use": self._number})
 
     def cpu_seconds(self) -> float:
         """What the use and the processes that it started have computed so far; 0 where that cannot be known."""
-        return float(self._sandbox._command_quietly({"op": "cpu", "use": self._number}).get("cpu", 0.0))
+        return float(self._sandbox._command({"op": "cpu", "use": self._number}).get("cpu", 0.0))
 
     def close(self) -> None:
         """End the use and everything it started."""
@@ -195,6 +200,7 @@ class Sandbox:
         self._numbers = itertools.count(1)
         self._exits: dict[int, dict[str, Any]] = {}
         self._buffer = b""
+        self._spare: tuple[int, Use] | None = None
         self._stage = Path(tempfile.mkdtemp(prefix="torch-clinic-"))
         self._stage.chmod(0o755)
         _stage_worker(self._stage)
@@ -227,7 +233,20 @@ class Sandbox:
         return self._launch.isolate == "namespaces"
 
     def use(self, threads: int = 1) -> Use:
-        """Fork the warm process; *threads* is what torch may use in it."""
+        """A fork of the warm process; *threads* is what torch may use in it.
+
+        The next one is forked ahead, beside what is done with this one. Raises :class:`SandboxError`.
+        """
+        spare, self._spare = self._spare, None
+        if spare is not None and spare[0] != threads:
+            spare[1].close()
+            spare = None
+        use = spare[1] if spare is not None else self._fork(threads)
+        use.greet()
+        self._spare = (threads, self._fork(threads))
+        return use
+
+    def _fork(self, threads: int) -> Use:
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
         limits = {**asdict(self.limits), "own_processes": self._launch.own_processes}
@@ -239,7 +258,7 @@ class Sandbox:
             "isolate": self._launch.isolate,
         }
         with theirs:
-            self._command(request, [theirs.fileno()])
+            self._post(request, [theirs.fileno()])
         return Use(self, number, ours)
 
     def close(self) -> None:
@@ -267,11 +286,8 @@ class Sandbox:
 
     def _end_use(self, number: int) -> None:
         if number not in self._exits and self._process.poll() is None:
-            try:
-                self._command({"op": "end", "use": number}, [])
-                self._exit_notice(number)  # it is gone only now
-            except SandboxError:
-                pass  # the whole sandbox is gone, and the use with it
+            with contextlib.suppress(SandboxError):  # the whole sandbox is gone, and the use with it
+                self._post({"op": "end", "use": number})
 
     def _exit_notice(self, number: int) -> dict[str, Any] | None:
         try:
@@ -281,18 +297,19 @@ class Sandbox:
             return None
         return self._exits[number]
 
-    def _command_quietly(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _command(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._command(request, [])
+            self._post(request)
+            return self._await("ack", _END_TIMEOUT_S + _START_TIMEOUT_S)
         except SandboxError:  # the next request to a use says so
             return {}
 
-    def _command(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _post(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Ask the warm process for something, and do not wait for it."""
         try:
-            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+            socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], descriptors)
         except OSError:
             raise SandboxError(f"the warm process is gone: {self.diagnosis()}") from None
-        return self._await("ack", _END_TIMEOUT_S + _START_TIMEOUT_S)
 
     def _await(self, key: str, timeout: float) -> dict[str, Any]:
         """Read notices until one with *key* has come: that one."""

@@ -427,11 +427,14 @@ def _implementation(variant):
     return variant.source + "\n\nimplementation = frame_loss\n"
 
 
+_ALL = [_implementation(variant) for variant in (*_RIGHT, *_WRONG)]
+
+
 @pytest.mark.task("check_frame_loss")
 @pytest.mark.parametrize("number", range(len(_RIGHT)))
 def test_own_test_accepts_what_is_right(submission, number):
     """Your test accepts losses that keep the promise, however they are written."""
-    assert_accepts(submission.check_frame_loss, _implementation(_RIGHT[number]))
+    assert_accepts(submission.check_frame_loss, _implementation(_RIGHT[number]), among=_ALL)
 
 
 @pytest.mark.task("check_frame_loss")
@@ -440,4 +443,4 @@ def test_own_test_accepts_what_is_right(submission, number):
 @pytest.mark.parametrize("number", range(len(_WRONG)))
 def test_own_test_rejects_what_is_wrong(submission, number):
     """Your test rejects losses that break the promise: in value, in gradient, or for certain inputs only."""
-    assert_rejects(submission.check_frame_loss, _implementation(_WRONG[number]))
+    assert_rejects(submission.check_frame_loss, _implementation(_WRONG[number]), among=_ALL)
