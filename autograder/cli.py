@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,11 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from autograder.grading import grade_notebook
     from autograder.hardware import resolve_device
     from autograder.rendering import report_text
+    from autograder.report import SCHEMA_VERSION
 
     try:
         device = resolve_device(options.device)
         report = grade_notebook(options.notebook, isolation=options.isolation, device=device)
     except ClinicError as error:
+        if options.json:
+            print(json.dumps({"schema_version": SCHEMA_VERSION, "error": str(error)}, indent=2))
         print(f"autograder: {options.notebook} could not be graded.\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

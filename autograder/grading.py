@@ -234,12 +234,21 @@ def check_live(
     namespace: dict[str, object],
     tasks: Sequence[str],
     on_result: Callable[[str, TestResult], None] | None = None,
-) -> tuple[TaskReport, ...]:
-    """Run the visible tests of *tasks* against a live namespace: feedback, not a grade."""
+) -> tuple[tuple[TaskReport, ...], str]:
+    """Run the visible tests of *tasks* against a live namespace: feedback, not a grade.
+
+    Returns the reports, and the tail of what the learner's code printed meanwhile.
+    """
+    runners: list[LiveRunner] = []
 
     def open_runner(role: str) -> Runner:
-        return LiveRunner(namespace if role == "submission" else None)
+        runner = LiveRunner(namespace if role == "submission" else None)
+        if role == "submission":
+            runners.append(runner)
+        return runner
 
     session = Session(chapter, None, open_runner, on_result=on_result)
     run_tests(session, chapter.visible_tests, tasks)
-    return score_results(chapter, "cpu", chapter.visible_tests, [chapter.task(name) for name in tasks], session)
+    chosen = [chapter.task(name) for name in tasks]
+    reports = score_results(chapter, "cpu", chapter.visible_tests, chosen, session)
+    return reports, "".join(runner.printed for runner in runners)

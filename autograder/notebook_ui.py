@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +17,38 @@ from autograder.report import TaskReport
 class CheckResult:
     """What a check found: a table in JupyterLab, the score as plain text (which is what nbgrader reads)."""
 
-    def __init__(self, report: TaskReport) -> None:
+    def __init__(self, report: TaskReport, printed: str = "") -> None:
         self.report = report
+        self.printed = printed
 
     def __repr__(self) -> str:
         return repr(float(self.report.score))
 
     def _repr_html_(self) -> str:
-        return task_html(self.report)
+        return task_html(self.report, self.printed)
 
     @property
     def text(self) -> str:
         """The table as text, for a terminal: ``print(check("task").text)``."""
-        return task_text(self.report)
+        return task_text(self.report) + (f"Your code printed:\n{self.printed}" if self.printed else "")
 
 
-def check(task: str) -> CheckResult | None:
-    """Run the visible tests of *task* against what this notebook defines now.
+def check(task: str | Callable[..., Any] = "") -> CheckResult | None:
+    """Run the visible tests of *task* (its name, or the function itself) against what this notebook defines now.
 
-    It is feedback; the grade comes from running the saved notebook in a process of its own. Prints what is wrong and
-    returns None where there is no such task or no chapter here.
+    It is feedback; the grade comes from running the saved notebook in a process of its own, and looks at more. Prints
+    what is wrong and returns None where there is no such task or no chapter here, or when it is interrupted.
     """
+    name = task if isinstance(task, str) else getattr(task, "__name__", repr(task))
     try:
-        chapter = _chapter_here(task)
-        return CheckResult(check_live(chapter, _live_namespace(), [chapter.task(task).name])[0])
+        chapter = _chapter_here(name)
+        reports, printed = check_live(chapter, _live_namespace(), [chapter.task(name).name])
+        return CheckResult(reports[0], printed)
     except ClinicError as error:
         print(error)
-        return None
+    except KeyboardInterrupt:
+        print("The check was interrupted. Nothing was lost; run it again when the function is changed.")
+    return None
 
 
 def _chapter_here(task: str) -> Chapter:

@@ -92,7 +92,7 @@ def read_program(cells: Sequence[Cell]) -> Program:
     for number, cell in enumerate(cells):
         if cell.kind != "code" and not cell.is_solution:
             continue
-        name = cell.grade_id or f"cell {number + 1}"
+        name = cell.grade_id.removesuffix("-code") or f"cell {number + 1}"
         if len(cell.source) > _LONGEST_CELL:
             code_cells.append(CodeCell(name, "", f"it is longer than {_LONGEST_CELL:,} characters"))
             continue

@@ -66,7 +66,7 @@ def _html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
-def task_html(report: TaskReport) -> str:
+def task_html(report: TaskReport, printed: str = "") -> str:
     """The report as a small table; outcomes are told by sign and word, not by colour alone."""
     rows = []
     for test in _distinct(report.tests):
@@ -82,4 +82,6 @@ def task_html(report: TaskReport) -> str:
             f'<td style="text-align:left">{_html(test.description)}{said}{again}</td></tr>'
         )
     note = f"<p>{escape(report.note)}</p>" if report.note else ""
+    if printed:
+        note += f"<details><summary>Your code printed</summary><pre>{escape(printed)}</pre></details>"
     return f"<p><b>{escape(report.task)}</b>: {points(report)}</p><table>{''.join(rows)}</table>{note}"

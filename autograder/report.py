@@ -119,7 +119,8 @@ def score_task(task: str, points: float, tests: tuple[TestResult, ...], *, touch
     note = ""
     if not guards_hold:
         score = 0.0
-        note = "A test that held before your change fails now, so the task has no points yet."
+        if any(test.outcome is Outcome.PASSED for test in earning):
+            note = "A test that held before your change fails now, so the task has no points yet."
     elif earning:
         passed = sum(test.outcome is Outcome.PASSED for test in earning)
         score = points * passed / len(earning)

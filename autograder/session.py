@@ -223,7 +223,8 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
     function = getattr(item, "function", None)
     docstring = (getattr(function, "__doc__", None) or "").strip()
     description = docstring.splitlines()[0] if docstring else item.name
-    lesson = item.get_closest_marker("lesson")
+    # no section of the lesson helps with a function that is not there
+    lesson = None if isinstance(error, LearnerMissing) else item.get_closest_marker("lesson")
     pitfalls = [str(row) for marker in item.iter_markers("pitfall") for row in marker.args]
     return TestResult(
         name=f"{item.path.stem}::{item.name}",

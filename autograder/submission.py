@@ -7,17 +7,28 @@ A test cannot tell which it has: arguments and results cross by the same wire fo
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
+import signal
 import textwrap
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-from autograder.errors import ChapterError, IsolationUnavailable, LearnerException, LearnerMissing, SandboxError
+from autograder.errors import (
+    ChapterError,
+    IsolationUnavailable,
+    LearnerException,
+    LearnerMissing,
+    LearnerTimeout,
+    SandboxError,
+    WireError,
+)
 from autograder.program import Program
 from autograder.replies import missing_text, value_of
-from autograder.runtime import Runtime
+from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer
 from autograder.sandbox import Limits, Sandbox, Use, start
 from autograder.wire import decode, encode
 
@@ -79,22 +90,39 @@ class WorkerRunner:
 
 
 class LiveRunner:
-    """Requests answered in this process: feedback for a learner in their own kernel, not a grade."""
+    """Requests answered in this process: feedback for a learner in their own kernel, not a grade.
+
+    ``printed`` is the tail of what the code has printed.
+    """
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
         self._runtime = Runtime(namespace)
+        self._over: LearnerTimeout | None = None
+        self.printed = ""
 
     def request(self, message: Mapping[str, Any], timeout: float) -> Any:
-        """See :class:`Runner`; the timeout is the learner's patience."""
+        """See :class:`Runner`; where there are no alarms, the timeout is the learner's patience."""
         return self.timed(message, timeout)[0]
 
     def timed(self, message: Mapping[str, Any], timeout: float) -> tuple[Any, float]:
         """See :class:`Runner`."""
-        copy = decode(
-            bytearray(encode(dict(message)))
-        )  # the test's own tensors stay out of reach, as they do elsewhere
+        if self._over is not None:
+            raise self._over
+        # the test's own tensors stay out of reach, as they do elsewhere
+        copy = decode(bytearray(encode(dict(message))))
+        output = TailBuffer()
         begin = time.perf_counter()
-        reply = self._runtime.handle(copy)
+        try:
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _alarm(timeout):
+                reply = self._runtime.handle(copy)
+            late = reply.get("error", {}).get("kind") == _OutOfTime.__name__
+        except _OutOfTime:  # it rang just when the answer was there
+            late = True
+        self.printed = (self.printed + output.text)[-OUTPUT_TAIL:]
+        if late:
+            self._over = LearnerTimeout(f"did not come back within {timeout:g} s")
+            raise self._over
+        reply["output"] = output.take()
         if reply.get("error", {}).get("kind") == "KeyboardInterrupt":
             raise KeyboardInterrupt
         if "value" in reply:
@@ -115,10 +143,31 @@ class LiveRunner:
         """See :class:`Runner`."""
 
 
+class _OutOfTime(BaseException):
+    """Raised inside a learner's code by the alarm; not an Exception, so that few handlers catch it."""
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Interrupt what runs after some seconds, and again each second; only on a main thread and where signals can."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: object) -> None:
+        raise _OutOfTime
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def encode_reply(reply: Mapping[str, Any]) -> bytes:
     """A reply's bytes; one that cannot be sent becomes the error that says why."""
-    from autograder.errors import WireError
-
     try:
         return encode(dict(reply))
     except WireError as error:

@@ -178,8 +178,8 @@ def test_a_cell_that_does_not_parse_costs_nothing_but_itself() -> None:
     ]
     found = read_program(cells)
     assert found.defines("f") and not found.defines("g") and not found.defines("h")
-    assert set(found.errors()) == {"g-code", "cell 3"}
-    assert found.errors()["g-code"].startswith("line 1: ")
+    assert set(found.errors()) == {"g", "cell 3"}
+    assert found.errors()["g"].startswith("line 1: ")
 
 
 def test_text_cells_are_no_code_unless_they_are_solution_cells() -> None:

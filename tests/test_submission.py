@@ -70,7 +70,7 @@ def test_a_missing_name(learner: Learner) -> None:
 def test_a_missing_name_is_explained_by_a_syntax_error() -> None:
     cells = [Cell("code", "def f(:\n    pass", nbgrader={"grade_id": "f-code"}), Cell("code", "x = 1")]
     submission = Submission(lambda: LiveRunner({}), read_program(cells))
-    with pytest.raises(LearnerMissing, match=r"`f`; f-code does not parse \(line 1: "):
+    with pytest.raises(LearnerMissing, match=r"`f`; f does not parse \(line 1: "):
         submission.f()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from autograder.checks.outputs import assert_matches
+from autograder.checks.outputs import assert_matches, nth_argument
 from autograder.errors import Finding
 from autograder.submission import LearnerFunction
 
@@ -76,7 +76,14 @@ def assert_is_view(
     old = reference(*args, **kwargs)
     if isinstance(actual, torch.Tensor) and actual.shape == old.shape and torch.equal(actual.to(old.dtype), old):
         raise Finding(f"`{function.name}` returned a copy: a write to its input did not show in it. {hint}".strip())
-    assert_matches(actual, expected, what="the result, seen again after its input was overwritten", hint=hint)
+    if isinstance(actual, torch.Tensor) and actual.shape != expected.shape:
+        assert_matches(actual, expected, what="the result", hint=hint)
+    assert_matches(
+        actual,
+        expected,
+        what=f"whether `{function.name}` returns a view cannot be told while its values are wrong: the result",
+        hint=hint,
+    )
 
 
 def assert_owns_result(
@@ -112,5 +119,5 @@ def assert_leaves_inputs_alone(
     after = function.probe(_inputs_after_probe, tuple(args), kwargs)
     for number, (was, now) in enumerate(zip(args, after, strict=True)):
         assert_matches(
-            now, was, what=f"after the call of `{function.name}`, argument {number}", rtol=0, atol=0, hint=hint
+            now, was, what=f"after the call of `{function.name}`, {nth_argument(number)}", rtol=0, atol=0, hint=hint
         )

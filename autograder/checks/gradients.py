@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.gradcheck import GradcheckError
 
-from autograder.checks.outputs import assert_matches
+from autograder.checks.outputs import assert_matches, nth_argument
 from autograder.submission import LearnerFunction
 
 
@@ -62,14 +62,14 @@ def assert_gradients_match(
         raise AssertionError(f"`{function.name}` gave no gradients back.")
     for position, mine, theirs in zip(wrt, actual, expected, strict=True):
         if mine is None:
-            raise AssertionError(f"no gradient of `{function.name}` reaches argument {position}. {hint}".strip())
+            raise AssertionError(f"no gradient of `{function.name}` reaches {nth_argument(position)}. {hint}".strip())
         assert_matches(
             mine,
             theirs,
             rtol=rtol,
             atol=atol,
             dtype=False,
-            what=f"the gradient of `{function.name}` with respect to argument {position}",
+            what=f"the gradient of `{function.name}` with respect to {nth_argument(position)}",
             hint=hint,
         )
 

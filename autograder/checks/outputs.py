@@ -44,7 +44,8 @@ def _difference(actual: Any, expected: Any, rtol: float | None, atol: float | No
         return _tensor_difference(actual, expected, rtol, atol, dtype, what)
     if isinstance(expected, torch.Size):  # a shape reads better as a whole
         same = isinstance(actual, tuple) and tuple(actual) == tuple(expected)
-        return "" if same else f"{what} is {_short(actual)}; expected {tuple(expected)}."
+        shown = tuple(actual) if isinstance(actual, tuple) else _short(actual)
+        return "" if same else f"{what} is {shown}; expected {tuple(expected)}."
     if isinstance(expected, list | tuple):
         if not isinstance(actual, list | tuple):
             return f"{what} is a {type(actual).__name__}; expected {len(expected)} values."
@@ -106,9 +107,21 @@ def _describe(
     at = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape)) if error.dim() else ()
     place = f" at index {at}" if at else ""
     got, wanted = left[at].item(), right[at].item()
-    allowed = f"allowed: {atol:g} + {rtol:g} x |expected|" if rtol or atol else "they must be equal"
-    values = f"got {got:.6g}, expected {wanted:.6g}; {allowed}"
+    values = f"got {got:.6g}, expected {wanted:.6g}"
+    if (rtol or atol) and not _whole(left, right):
+        values += f"; allowed: {atol:g} + {rtol:g} x |expected|"
     if close.numel() == 1:
         return f"{what} differs from what was expected: {values}."
     share = f"{wrong} of {close.numel()} elements ({wrong / close.numel():.1%})"
     return f"{what}: {share} differ from what was expected, most by {float(error.max()):.4g}{place} ({values})."
+
+
+def _whole(*tensors: torch.Tensor) -> bool:
+    """Whether all values are whole numbers: nobody wonders about a tolerance then."""
+    return all(not t.is_complex() and bool((t == t.round()).all()) for t in tensors)
+
+
+def nth_argument(position: int) -> str:
+    """``its first argument`` and so on."""
+    names = ("first", "second", "third", "fourth", "fifth")
+    return f"its {names[position]} argument" if position < len(names) else f"its argument number {position + 1}"

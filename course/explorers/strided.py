@@ -217,7 +217,7 @@ def explain(state: StridedState) -> str:
         return "The starting tensor: reading it row by row walks the storage from left to right."
     if state.is_contiguous:
         return "A view of x, no copy: reading it row by row still walks the storage from left to right."
-    return "A view of x, no copy: reading it row by row now jumps about in the storage (not contiguous)."
+    return "A view of x, no copy: reading it row by row now jumps around in the storage (not contiguous)."
 
 
 def _count(number: int, noun: str) -> str:

@@ -22,6 +22,10 @@
 # run its cell, then run the check. What each docstring promises is what the callers rely on: none of the promises is
 # wrong, and no function needs another signature.
 #
+# The checks are a sample: a few small examples, which you may read in `test_ch01_tensor_views.py` beside this notebook.
+# A grade comes from more of them, at other shapes, dtypes and memory layouts. Nothing is asked there that the docstrings
+# do not promise, so when a check is green, read the docstring once more.
+#
 # The lesson that goes with this exercise is [Tensor views](../../course/ch01_tensor_views.ipynb); a failed check names
 # the section to reread. Plan for 30 to 60 minutes. Hints are folded away under each complaint; open them one at a time.
 
@@ -59,7 +63,7 @@ def film_strip(frames):
 
 def show(frames, title):
     """Draw the first frames of a clip (N, H, W, C), values 0..255 or 0..1."""
-    plt.figure(figsize=(9, 2))
+    plt.figure(figsize=(9, 2), facecolor="silver")
     plt.imshow(film_strip(frames[:5].detach().cpu()))
     plt.title(title)
     plt.axis("off")
@@ -117,9 +121,10 @@ def title_clip(title, n_frames):
 
 # %%
 card = load_clip(0, n_frames=1)[0]
-show(title_clip(card, 5), "title card, frames 0 to 4")
-bar = title_clip(card, 5)[:, -1].float().mean(-1).ge(254).sum(1)
-print("White pixels in the bottom row, frame by frame:", bar.tolist())
+clip = title_clip(card, 5)
+show(clip, "title card, frames 0 to 4")
+print("White pixels in the bottom row, frame by frame:", (clip[:, -1] == 255).all(-1).sum(1).tolist())
+print("White pixels in the bottom row of the still picture:", (card[-1] == 255).all(-1).sum().item())
 
 # %% nbgrader={"grade": true, "grade_id": "title_clip", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 2}
 check("title_clip")
@@ -189,7 +194,7 @@ check("take_clip")
 #
 # <details><summary>Hint 1: where to look</summary>
 #
-# Draw the first frame that comes out, as the last line of the cell below does. Does it show the middle of the photograph?
+# Look at the picture that the cell below draws. Does it show the middle of the photograph?
 #
 # </details>
 #
@@ -201,7 +206,7 @@ check("take_clip")
 #
 # <details><summary>Hint 3: nearly there</summary>
 #
-# Channels first is one call of `permute`; a crop is a slice. Nothing else is needed, and nothing needs to be contiguous.
+# No step of this function has to move a pixel: there is a way to reorder dimensions that changes only the strides.
 #
 # </details>
 
@@ -232,6 +237,10 @@ def to_model_layout(frames, size):
 batch = to_model_layout(load_clip(0), 64)
 print("shape", tuple(batch.shape), " lowest and highest value", batch.min().item(), batch.max().item())
 show(torch.stack([batch[:, channel] for channel in range(3)], dim=-1), "what the model sees")
+
+clip = load_clip(0)
+shares = to_model_layout(clip, 64).untyped_storage().data_ptr() == clip.untyped_storage().data_ptr()
+print("The result lies in the memory of the clip:", shares)
 
 # %% nbgrader={"grade": true, "grade_id": "to_model_layout", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 3}
 check("to_model_layout")
@@ -298,7 +307,8 @@ check("write_timecode")
 # ## 5. "It worked in the prototype"
 #
 # > *From the log of last night's run:* the job died in the first batch, in the function that cuts frames into patches.
-# > The message talks about size and stride. Someone's note says that it "worked with one patch per frame".
+# > The message talks about size and stride. Someone's note says that it "worked with one patch per frame". A colleague
+# > did what the message suggests: it ran, and the model learned from patches whose colours were mixed up.
 #
 # <details><summary>Hint 1: where to look</summary>
 #
@@ -314,7 +324,8 @@ check("write_timecode")
 #
 # <details><summary>Hint 3: nearly there</summary>
 #
-# Here one copy has to be made, and only one. Which of the two calls is the one that cannot be a view?
+# Here one copy has to be made, and only one. Which of the two calls is the one that cannot be a view? When it runs,
+# compare the order in which `permute` puts the dimensions with the order that the docstring promises.
 #
 # </details>
 
@@ -334,7 +345,7 @@ def to_patches(frames, size):
     grid = grid.reshape(n, c, rows, size, columns, size).permute(0, 2, 4, 1, 3, 5)
     return grid.reshape(n, rows * columns, c * size * size)
     ### BUG
-    # grid = grid.view(n, c, rows, size, columns, size).permute(0, 2, 4, 1, 3, 5)
+    # grid = grid.view(n, c, rows, size, columns, size).permute(0, 2, 4, 3, 5, 1)
     # return grid.view(n, rows * columns, c * size * size)
     ### END SOLUTION
 
@@ -378,7 +389,8 @@ def sliding_windows(frames, length, step):
     """All windows of `length` neighbouring frames, one every `step` frames.
 
     frames: (T, ...) with T >= length. Returns (n, length, ...) with n = (T - length) // step + 1, same dtype. The
-    result is for reading; it may share memory with `frames`, and should: windows overlap.
+    result is for reading only, and a view of `frames`: neighbouring windows hold mostly the same frames, so nothing is
+    copied, and it takes no longer for a long clip.
     """
     ### BEGIN SOLUTION V8
     return frames.unfold(0, length, step).movedim(-1, 1)
@@ -443,7 +455,7 @@ def frame_loss(prediction, target):
 # %%
 brightness = load_clip(1).float().mean((1, 2, 3))
 brightness = (brightness - brightness.mean()) / brightness.std()
-guess = torch.zeros(len(brightness), 1, requires_grad=True)
+guess = torch.full((len(brightness), 1), 2.0, requires_grad=True)
 optimiser = torch.optim.SGD([guess], lr=1.0)
 losses = []
 for _ in range(40):
@@ -458,6 +470,8 @@ plt.xlabel("step")
 plt.ylabel("loss")
 plt.show()
 print(f"Curve: loss over 40 steps, from {losses[0]:.2f} to {losses[-1]:.2f}; one free number per frame could reach 0.")
+print("target    ", [round(value, 1) for value in brightness.tolist()])
+print("prediction", [round(value, 1) for value in guess.flatten().tolist()])
 
 # %% nbgrader={"grade": true, "grade_id": "frame_loss", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 2}
 check("frame_loss")
@@ -521,6 +535,7 @@ check("check_frame_loss")
 # %% [markdown]
 # ## All green?
 #
-# Then the pipeline keeps its promises, for every layout that it may meet. `pytest exercises` in a terminal runs the same
-# checks. The habits to take along: know whether you hold a view; ask for a copy where you need one, and only there; test
-# with batches over one, odd sizes, and inputs that are not contiguous.
+# Then the sample is green. Save, and `pytest exercises` in a terminal runs the same checks on the saved file; a grade
+# asks for the docstrings' promises in full. Would your functions keep them for a clip of one frame, for bytes, for odd
+# sizes, for frames that are not contiguous? The habits to take along: know whether you hold a view; ask for a copy where
+# you need one, and only there; test where right and wrong differ.

@@ -42,7 +42,7 @@ def test_title_is_not_drawn_on(submission):
 @pytest.mark.task("title_clip")
 def test_title_clip_has_its_frames(submission):
     """There are as many frames as asked for, each with the picture above the bar."""
-    title = torch.rand(6, 8, 3)
+    title = torch.arange(6 * 8 * 3, dtype=torch.uint8).reshape(6, 8, 3)
     clip = submission.title_clip(title, 5)
     assert_matches(clip[:, :-2], title[:-2].repeat(5, 1, 1, 1), what="the picture above the bar")
 
@@ -56,7 +56,7 @@ def test_title_clip_has_its_frames(submission):
 def test_video_is_not_written_to(submission, photographs):
     """The cached video is the same after the call as before."""
     video = photographs(seed=1).float() / 255
-    assert_leaves_inputs_alone(submission.take_clip, (video, 1, 3, torch.full((3,), 0.5), torch.full((3,), 0.25)))
+    assert_leaves_inputs_alone(submission.take_clip, (video, 1, 3, torch.full((3,), 0.45), torch.full((3,), 0.23)))
 
 
 @pytest.mark.task("take_clip")
@@ -114,15 +114,25 @@ def _stamped(learner, frames, first):
 @pytest.mark.pitfall("V4")
 @pytest.mark.lesson("When reshape copies")
 def test_timecode_is_there_in_every_layout(submission):
-    """Frames 300, 301 and 302 say so, although channels last is how they lie in memory."""
+    """Frame numbers can be read back from a clip that lies channels last in memory, as the pipeline's clips do."""
     frames = torch.zeros(3, 4, 20, 3).permute(0, 3, 1, 2)
     after = submission.run(_stamped, frames, 300)
     assert_matches(_numbers(after[:, 0, 0, :16]), torch.tensor([300, 301, 302]), what="the frame numbers read back")
 
 
+def _is_the_same(learner, frames):
+    return learner.write_timecode(frames, 1) is frames
+
+
+@pytest.mark.task("write_timecode")
+def test_timecode_gives_back_what_it_was_given(submission):
+    """What is returned is the tensor that was handed in, not a copy of it."""
+    assert submission.run(_is_the_same, torch.zeros(2, 3, 4, 18)), "it returned another tensor"
+
+
 @pytest.mark.task("write_timecode")
 def test_timecode_is_written_in_place(submission):
-    """The frames that were handed in carry the number, and nothing else of them changes."""
+    """In a clip from the archive, the sixteen pixels are written into the frames themselves, and nothing else is."""
     frames = torch.full((2, 3, 4, 18), 7, dtype=torch.uint8)
     after = submission.run(_stamped, frames, 5)
     expected = frames.clone()
@@ -157,6 +167,30 @@ def test_patches_drop_what_is_left_over(submission):
     assert_matches(patches[1, 3], frames[1, :, 2:4, 2:4].flatten(), what="the last patch")
 
 
+def _count_operations(function, frames, size):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Counter(TorchDispatchMode):
+        operations = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.operations += 1
+            return func(*args, **(kwargs or {}))
+
+    with Counter() as counter:
+        function(frames, size)
+    return counter.operations
+
+
+@pytest.mark.task("to_patches")
+@pytest.mark.pitfall("V1")
+@pytest.mark.lesson("When reshape copies")
+def test_patches_are_not_cut_out_one_at_a_time(submission):
+    """For 64 patches the function makes fewer tensor operations than there are patches."""
+    operations = submission.to_patches.probe(_count_operations, torch.rand(1, 3, 16, 16), 2)
+    assert operations < 64, f"it makes {operations} tensor operations for 64 patches"
+
+
 # --- sliding_windows --------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +204,14 @@ def test_windows_of_a_counted_clip(submission):
     """Of frames 0 to 9, windows of 4 every 3 frames start at 0, 3 and 6."""
     expected = torch.tensor([[0, 1, 2, 3], [3, 4, 5, 6], [6, 7, 8, 9]])
     assert_matches(submission.sliding_windows(torch.arange(10), 4, 3), expected)
+
+
+@pytest.mark.task("sliding_windows")
+def test_windows_of_a_clip_of_pictures(submission, photographs):
+    """A window of a clip (T, H, W, C) is a short clip (length, H, W, C), its frames in order."""
+    frames = photographs(seed=3, n_frames=7, height=4, width=5)
+    windows = submission.sliding_windows(frames, 3, 2)
+    assert_matches(windows, torch.stack([frames[0:3], frames[2:5], frames[4:7]]))
 
 
 @pytest.mark.task("sliding_windows")
@@ -243,17 +285,28 @@ HALF = """
 def implementation(prediction, target):
     return sum((prediction[i, 0] - target[i]) ** 2 for i in range(len(target))) / (2 * len(target))
 """
+FROZEN = """
+def implementation(prediction, target):
+    loss = sum((prediction[i, 0] - target[i]) ** 2 for i in range(len(target))) / len(target)
+    return loss.detach() + 0.5 * (loss - loss.detach())
+"""
+NOT_FOR_ONE = """
+def implementation(prediction, target):
+    total = sum((prediction[i, 0] - target[i]) ** 2 for i in range(len(target)))
+    return total / max(len(target), 2)
+"""
+SHOWN = [RIGHT, HALF, FROZEN, NOT_FOR_ONE]
 
 
 @pytest.mark.task("check_frame_loss")
 def test_accepts_a_plain_loop(submission):
     """A loss that is written as a loop over the frames, and right, is accepted."""
-    assert_accepts(submission.check_frame_loss, RIGHT, among=[RIGHT, HALF])
+    assert_accepts(submission.check_frame_loss, RIGHT, among=SHOWN)
 
 
 @pytest.mark.task("check_frame_loss")
 @pytest.mark.pitfall("V6")
-@pytest.mark.lesson("Broadcasting")
+@pytest.mark.lesson("A test that can fail")
 def test_rejects_the_original_loss(submission, starter_source):
     """The loss as section 7 had it at first is rejected."""
     source = starter_source("frame_loss-code")
@@ -262,10 +315,26 @@ def test_rejects_the_original_loss(submission, starter_source):
 
 @pytest.mark.task("check_frame_loss")
 @pytest.mark.pitfall("V6")
-@pytest.mark.lesson("Broadcasting")
+@pytest.mark.lesson("A test that can fail")
 def test_rejects_half_a_loss(submission):
     """A loss that is half of what it should be is rejected."""
-    assert_rejects(submission.check_frame_loss, HALF, among=[RIGHT, HALF])
+    assert_rejects(submission.check_frame_loss, HALF, among=SHOWN)
+
+
+@pytest.mark.task("check_frame_loss")
+@pytest.mark.pitfall("V6")
+@pytest.mark.lesson("A test that can fail")
+def test_rejects_a_loss_with_half_the_gradient(submission):
+    """A loss whose value is right and whose gradient is half of what it should be is rejected."""
+    assert_rejects(submission.check_frame_loss, FROZEN, among=SHOWN)
+
+
+@pytest.mark.task("check_frame_loss")
+@pytest.mark.pitfall("V6")
+@pytest.mark.lesson("A test that can fail")
+def test_rejects_a_loss_that_is_wrong_for_one_frame(submission):
+    """A loss that is right for two frames and more, and wrong for a single one, is rejected."""
+    assert_rejects(submission.check_frame_loss, NOT_FOR_ONE, among=SHOWN)
 
 
 # --- a result of one's own --------------------------------------------------------------------------------------------
@@ -275,5 +344,6 @@ def test_rejects_half_a_loss(submission):
 @pytest.mark.pitfall("V7")
 @pytest.mark.lesson("Expand repeats nothing")
 def test_title_clip_may_be_edited(submission):
-    """Whoever draws on the clip afterwards does not draw on the still picture."""
+    """The clip has memory of its own: drawing on one frame changes no other frame, and not the still picture."""
     assert_owns_result(submission.title_clip, (torch.zeros(6, 8, 3), 4))
+    assert_owns_result(submission.title_clip, (torch.zeros(6, 8, 3), 1))

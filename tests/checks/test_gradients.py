@@ -39,10 +39,10 @@ def test_right(learner: Learner, body: str, wrt: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("return (x.detach() @ w) ** 2", "no gradient of `f` reaches argument 0. Do not detach."),
-        ("return (x.detach() @ w.detach()) ** 2", "no gradient of `f` reaches argument 0"),
-        ("return (x @ w.detach()) ** 2", "no gradient of `f` reaches argument 1"),
-        ("return (x @ w) ** 2 * 1.01", "the gradient of `f` with respect to argument 0: "),
+        ("return (x.detach() @ w) ** 2", "no gradient of `f` reaches its first argument. Do not detach."),
+        ("return (x.detach() @ w.detach()) ** 2", "no gradient of `f` reaches its first argument"),
+        ("return (x @ w.detach()) ** 2", "no gradient of `f` reaches its second argument"),
+        ("return (x @ w) ** 2 * 1.01", "the gradient of `f` with respect to its first argument: "),
         ("x = x.clone(); x[0] = x[0].detach(); return (x @ w) ** 2", "2 of 6 elements (33.3%) differ"),
         ("return (x @ w) ** 2 + (x.sum() - x.sum().detach())", "differ"),
     ],

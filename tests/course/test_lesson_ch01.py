@@ -21,7 +21,11 @@ SECTIONS = [
     "Broadcasting",
     "Expand repeats nothing",
     "Windows are views",
+    "A test that can fail",
 ]
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+"""The type of an output that is an explorer."""
 
 
 @pytest.fixture
@@ -59,6 +63,16 @@ def test_summary_leads_to_every_section_and_to_the_exercise(lesson: nbformat.Not
     assert "(../exercises/ch01_tensor_views/ch01_tensor_views.ipynb)" in markdown(lesson)
 
 
+def test_a_measured_claim_that_fails_says_that_the_machine_may_be_busy(lesson: nbformat.NotebookNode) -> None:
+    timed = [cell.source for cell in lesson.cells if cell.cell_type == "code" and "= cost_ratio(" in cell.source]
+    timed += [cell.source for cell in lesson.cells if cell.cell_type == "code" and ": cost_ratio(" in cell.source]
+    assert len(timed) == 2
+    for source in timed:
+        claims = re.findall(r"^assert .*\b(?:ratio|multiply|pack_first|columns)\b.*", source, flags=re.MULTILINE)
+        assert claims
+        assert all(", JUST_NOW.format(" in claim for claim in claims)
+
+
 @pytest.mark.slow
 def test_lesson_runs_from_top_to_bottom_in_silence(
     lesson: nbformat.NotebookNode, course_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,5 +89,5 @@ def test_lesson_runs_from_top_to_bottom_in_silence(
     outputs = [output for cell in lesson.cells if cell.cell_type == "code" for output in cell.outputs]
     noise = [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]
     assert noise == []
-    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
-    assert len(pictures) >= 8
+    pictures = [output for output in outputs if output.get("data", {}).keys() & {"image/png", WIDGET}]
+    assert len(pictures) >= 9

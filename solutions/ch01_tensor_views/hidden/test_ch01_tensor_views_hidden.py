@@ -439,7 +439,7 @@ def test_own_test_accepts_what_is_right(submission, number):
 
 @pytest.mark.task("check_frame_loss")
 @pytest.mark.pitfall("V6")
-@pytest.mark.lesson("Broadcasting")
+@pytest.mark.lesson("A test that can fail")
 @pytest.mark.parametrize("number", range(len(_WRONG)))
 def test_own_test_rejects_what_is_wrong(submission, number):
     """Your test rejects losses that break the promise: in value, in gradient, or for certain inputs only."""

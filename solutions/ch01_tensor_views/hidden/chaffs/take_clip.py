@@ -14,7 +14,7 @@ def take_clip(video, start, length, mean, std):
 # %% cast-to-float
 # misconception: float() always makes a copy
 # fails: test_gradients_reach_the_video, test_second_epoch_equals_first, test_video_is_not_written_to, test_videos_of_all_layouts_stay_as_they_were
-# says: After the call of `take_clip`, argument 0
+# says: After the call of `take_clip`, its first argument
 def take_clip(video, start, length, mean, std):
     clip = video[start : start + length].float()
     if video.dtype == torch.uint8:
@@ -27,7 +27,7 @@ def take_clip(video, start, length, mean, std):
 # %% only-the-division-repaired
 # misconception: one of the two statements was the culprit
 # fails: test_gradients_reach_the_video, test_second_epoch_equals_first, test_video_is_not_written_to, test_videos_of_all_layouts_stay_as_they_were
-# says: After the call of `take_clip`, argument 0
+# says: After the call of `take_clip`, its first argument
 def take_clip(video, start, length, mean, std):
     clip = video[start : start + length]
     if clip.dtype == torch.uint8:
@@ -51,7 +51,7 @@ def take_clip(video, start, length, mean, std):
 
 # %% restored-afterwards
 # misconception: what was subtracted and divided can be added and multiplied back without loss
-# fails: test_gradients_reach_the_video, test_second_epoch_equals_first
+# fails: test_gradients_reach_the_video, test_second_epoch_equals_first, test_video_is_not_written_to, test_videos_of_all_layouts_stay_as_they_were
 # says: Cutting the same clip twice gives the same clip
 def take_clip(video, start, length, mean, std):
     clip = video[start : start + length]

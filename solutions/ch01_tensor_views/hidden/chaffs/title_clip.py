@@ -1,6 +1,6 @@
 # %% contiguous-instead-of-clone
 # misconception: contiguous() always makes a copy (it does not for one frame, where nothing is repeated)
-# fails: test_one_frame_has_its_own_memory
+# fails: test_one_frame_has_its_own_memory, test_title_clip_may_be_edited
 # says: Even a clip of a single frame is a picture of its own
 def title_clip(title, n_frames):
     width = title.shape[1]
@@ -108,7 +108,7 @@ def title_clip(title, n_frames):
 
 # %% float-for-all
 # misconception: float is the safe dtype for any picture
-# fails: test_title_clip_matches_for_any_length
+# fails: test_title_clip_has_its_frames, test_title_clip_matches_for_any_length
 # says: for bytes and for floats
 def title_clip(title, n_frames):
     width = title.shape[1]

@@ -111,7 +111,7 @@ def to_model_layout(frames, size):
 # %% one-pixel-short
 # misconception: a slice includes its end
 # fails: test_gradients_reach_their_pixels, test_layout_at_odd_sizes, test_layout_costs_next_to_nothing, test_layout_is_a_view, test_layout_is_a_view_of_any_layout, test_layout_of_repeated_frames, test_pixels_stay_together
-# says: is 10; expected 11
+# says: expected (6, 3, 11, 11)
 def to_model_layout(frames, size):
     n, h, w, c = frames.shape
     top, left = (h - size) // 2, (w - size) // 2

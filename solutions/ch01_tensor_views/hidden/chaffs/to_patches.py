@@ -11,7 +11,7 @@ def to_patches(frames, size):
 
 # %% wrong-call-replaced
 # misconception: it is the first view that is refused
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: view size is not compatible
 def to_patches(frames, size):
     n, c, h, w = frames.shape
@@ -23,7 +23,7 @@ def to_patches(frames, size):
 
 # %% contiguous-before-the-permute
 # misconception: once contiguous, always contiguous
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: view size is not compatible
 def to_patches(frames, size):
     n, c, h, w = frames.shape
@@ -35,7 +35,7 @@ def to_patches(frames, size):
 
 # %% cloned-after-the-permute
 # misconception: a clone is contiguous
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: view size is not compatible
 def to_patches(frames, size):
     n, c, h, w = frames.shape
@@ -135,14 +135,14 @@ def to_patches(frames, size):
 # %% patches-not-transposed
 # misconception: unfold of torch.nn.functional returns patches in rows
 # fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
-# says: is 4; expected 6
+# says: expected (1, 6, 4)
 def to_patches(frames, size):
     return torch.nn.functional.unfold(frames.double(), size, stride=size).to(frames.dtype)
 
 
 # %% one-patch-at-a-time
 # misconception: a loop over frames and patches is slow only for large data
-# fails: test_patches_are_quick
+# fails: test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick
 # says: times as fast as the plain version
 def to_patches(frames, size):
     n, c, h, w = frames.shape

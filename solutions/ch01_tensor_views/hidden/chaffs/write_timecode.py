@@ -32,7 +32,7 @@ def write_timecode(frames, first):
 # %% flattened
 # misconception: flatten never copies
 # fails: test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout
-# says: although channels last is how they lie in memory
+# says: a clip that lies channels last
 def write_timecode(frames, first):
     n = len(frames)
     numbers = torch.arange(first, first + n, device=frames.device)
@@ -45,7 +45,7 @@ def write_timecode(frames, first):
 # %% made-contiguous-first
 # misconception: after `frames = frames.contiguous()` the caller's tensor is contiguous, too
 # fails: test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout
-# says: although channels last is how they lie in memory
+# says: a clip that lies channels last
 def write_timecode(frames, first):
     n = len(frames)
     numbers = torch.arange(first, first + n, device=frames.device)
@@ -58,8 +58,8 @@ def write_timecode(frames, first):
 
 # %% stamped-copy
 # misconception: returning the stamped frames is as good as stamping those that were handed in
-# fails: test_all_sixteen_bits, test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout, test_timecode_is_written_in_place, test_timecode_returns_its_argument
-# says: The frames that were handed in carry the number
+# fails: test_all_sixteen_bits, test_timecode_gives_back_what_it_was_given, test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout, test_timecode_is_written_in_place, test_timecode_returns_its_argument
+# says: written into the frames themselves
 def write_timecode(frames, first):
     n = len(frames)
     numbers = torch.arange(first, first + n, device=frames.device)
@@ -72,7 +72,7 @@ def write_timecode(frames, first):
 
 # %% stamped-and-then-copied
 # misconception: a copy is handed back to be on the safe side
-# fails: test_timecode_returns_its_argument
+# fails: test_timecode_gives_back_what_it_was_given, test_timecode_returns_its_argument
 # says: the very tensor that was handed in
 def write_timecode(frames, first):
     n = len(frames)
@@ -85,7 +85,7 @@ def write_timecode(frames, first):
 
 # %% nothing-returned
 # misconception: a function that works in place has nothing to return
-# fails: test_timecode_in_every_layout, test_timecode_returns_its_argument
+# fails: test_timecode_gives_back_what_it_was_given, test_timecode_in_every_layout, test_timecode_returns_its_argument
 # says: what is returned shows it too
 def write_timecode(frames, first):
     n = len(frames)
@@ -98,7 +98,7 @@ def write_timecode(frames, first):
 # %% indices-before-the-slice
 # misconception: assigning to what an index tensor picked out writes to the original
 # fails: test_all_sixteen_bits, test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout, test_timecode_is_written_in_place
-# says: The frames that were handed in carry the number
+# says: written into the frames themselves
 def write_timecode(frames, first):
     n = len(frames)
     numbers = torch.arange(first, first + n, device=frames.device)
@@ -137,7 +137,7 @@ def write_timecode(frames, first):
 # %% all-channels
 # misconception: a pixel is white only where all its channels are
 # fails: test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_written_in_place
-# says: and nothing else of them changes
+# says: and nothing else is
 def write_timecode(frames, first):
     n = len(frames)
     numbers = torch.arange(first, first + n, device=frames.device)
