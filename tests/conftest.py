@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from autograder.chapter import Chapter, find_chapters
@@ -148,3 +150,25 @@ def cell_of(cell: Cell, number: int) -> dict[str, Any]:
     if cell.kind == "code":
         raw |= {"execution_count": None, "outputs": []}
     return raw
+
+
+class Processes:
+    """Counts the processes under this one, a fork that lies ready for the next use included."""
+
+    @staticmethod
+    def count(host: Host) -> int:
+        """How many there are when nothing is in use; waits until what has just been ended is gone."""
+        host.runner("nobody").close()  # from here on one fork lies ready, as after every use
+        now, since = -1, 0.0
+        while time.monotonic() < since + 0.3 or now < 0:
+            found = len(psutil.Process().children(recursive=True))
+            if found != now:
+                now, since = found, time.monotonic()
+            time.sleep(0.02)
+        return now
+
+
+@pytest.fixture
+def processes() -> Processes:
+    """To show that nothing is left behind."""
+    return Processes()

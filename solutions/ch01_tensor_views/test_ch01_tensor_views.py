@@ -178,8 +178,8 @@ def _count_operations(function, frames, size):
             return func(*args, **(kwargs or {}))
 
     with Counter() as counter:
-        function(frames, size)
-    return counter.operations
+        patches = function(frames, size)
+    return counter.operations, patches
 
 
 @pytest.mark.task("to_patches")
@@ -187,7 +187,12 @@ def _count_operations(function, frames, size):
 @pytest.mark.lesson("When reshape copies")
 def test_patches_are_not_cut_out_one_at_a_time(submission):
     """For 64 patches the function makes fewer tensor operations than there are patches."""
-    operations = submission.to_patches.probe(_count_operations, torch.rand(1, 3, 16, 16), 2)
+    frames = torch.arange(256).reshape(1, 1, 16, 16)
+    operations, patches = submission.to_patches.probe(_count_operations, frames, 2)
+    squares = [
+        frames[0, 0, row : row + 2, column : column + 2] for row in range(0, 16, 2) for column in range(0, 16, 2)
+    ]
+    assert_matches(patches, torch.stack(squares).reshape(1, 64, 4), what="the patches")
     assert operations < 64, f"it makes {operations} tensor operations for 64 patches"
 
 

@@ -607,7 +607,7 @@ def all_cells_in_reverse(folder: Path, notebook: Notebook) -> Path:
     return save(folder, notebook)
 
 
-@graded(score=2, says="Cell 'frame_loss-code' does not parse: line 2: ")
+@graded(score=2, says="Cell 'frame_loss' does not parse: line 2: ")
 def syntax_error_in_a_solution_cell(folder: Path, notebook: Notebook) -> Path:
     cell(notebook, "frame_loss-code")["source"] = "def frame_loss(prediction, target):\n    return (prediction - target"
     return save(folder, notebook)

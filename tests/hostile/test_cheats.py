@@ -17,6 +17,7 @@ from autograder.sandbox import Limits
 from autograder.session import load_module
 from autograder.submission import Host
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 CHEATS: list[Any] = load_module(Path(__file__).with_name("cheats.py")).CHEATS
 

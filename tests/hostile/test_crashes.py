@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from autograder import submission
@@ -19,6 +18,7 @@ from autograder.sandbox import Limits
 from autograder.session import load_module
 from autograder.submission import Host
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 TASK, NEIGHBOUR = "to_patches", "frame_loss"
 _CRASHES: Any = load_module(Path(__file__).with_name("crashes.py"))
@@ -53,13 +53,9 @@ def grade(grading: Grading, source: str) -> Report:
     return grade_cells(cells, grading, [TASK, NEIGHBOUR])
 
 
-def processes() -> set[int]:
-    return {process.pid for process in psutil.Process().children(recursive=True)}
-
-
 @pytest.mark.parametrize("crash", [pytest.param(crash, id=crash.name) for crash in _CRASHES.CRASHES])
-def test_crash_costs_its_own_task(grading, crash):
-    before = processes() if grading.host.isolation else set()
+def test_crash_costs_its_own_task(grading, crash, processes):
+    before = processes.count(grading.host)
     report = grade(grading, crash.source)
     task = report.task(TASK)
     assert task.score == 0
@@ -68,15 +64,15 @@ def test_crash_costs_its_own_task(grading, crash):
     assert crash.says in task.tests[0].message
     assert all(len(test.message) < 10_000 for test in task.tests)
     assert report.task(NEIGHBOUR).passed, "another task lost points"
-    assert processes() - before == set(), "something is still running"
+    assert processes.count(grading.host) == before, "something is still running"
 
 
 @pytest.mark.parametrize("source", [pytest.param(source, id=name) for name, source in _CRASHES.LEFT_BEHIND])
-def test_what_goes_on_is_ended(grading, source):
-    before = processes() if grading.host.isolation else set()
+def test_what_goes_on_is_ended(grading, source, processes):
+    before = processes.count(grading.host)
     report = grade(grading, source)
     assert report.score == report.max_score
-    assert processes() - before == set(), "something is still running"
+    assert processes.count(grading.host) == before, "something is still running"
 
 
 def test_next_submission_is_unaffected(grading):

@@ -67,7 +67,7 @@ def _feedback(course: Path, student: str) -> str:
 
 
 def test_six_submissions(instructors_copy: Path, command) -> None:
-    """Release, grade, give feedback, export: right scores, telling messages, and nothing hidden in what learners see."""
+    """Release, grade, give feedback, export: right scores, telling messages, nothing hidden in what learners see."""
     course = instructors_copy
     chapter = find_chapters(course)[CHAPTER]
     released = command("nbgrader", "generate_assignment", CHAPTER, "--create")

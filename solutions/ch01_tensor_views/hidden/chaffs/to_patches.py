@@ -1,6 +1,6 @@
 # %% reshape-without-permute
 # misconception: the right number of elements in the right shape is the right result
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: The second patch
 def to_patches(frames, size):
     n, c, h, w = frames.shape
@@ -47,7 +47,7 @@ def to_patches(frames, size):
 
 # %% column-by-column
 # misconception: the order of patches is a matter of taste
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: The second patch
 def to_patches(frames, size):
     n, c, h, w = frames.shape
@@ -71,7 +71,7 @@ def to_patches(frames, size):
 
 # %% transposed-within-the-patch
 # misconception: a patch is square, so rows and columns may change places in it
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: got 8, expected 3
 def to_patches(frames, size):
     n, c, h, w = frames.shape
@@ -83,7 +83,7 @@ def to_patches(frames, size):
 
 # %% size-and-number-confused
 # misconception: which of two neighbouring dimensions counts patches and which counts pixels does not matter to reshape
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: The second patch
 def to_patches(frames, size):
     n, c, h, w = frames.shape
@@ -118,7 +118,7 @@ def to_patches(frames, size):
 
 # %% columns-of-a-float-image
 # misconception: unfold of torch.nn.functional takes any dtype
-# fails: test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame
+# fails: test_patches_are_not_cut_out_one_at_a_time, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame
 # says: not implemented for 'Long'
 def to_patches(frames, size):
     return torch.nn.functional.unfold(frames, size, stride=size).transpose(1, 2)
@@ -126,7 +126,7 @@ def to_patches(frames, size):
 
 # %% float-for-all
 # misconception: the dtype of a result is a matter of taste as long as the numbers are right
-# fails: test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame
+# fails: test_patches_are_not_cut_out_one_at_a_time, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame
 # says: torch.float32; expected torch.int64
 def to_patches(frames, size):
     return torch.nn.functional.unfold(frames.float(), size, stride=size).transpose(1, 2)
@@ -134,7 +134,7 @@ def to_patches(frames, size):
 
 # %% patches-not-transposed
 # misconception: unfold of torch.nn.functional returns patches in rows
-# fails: test_gradients_reach_their_patch, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
+# fails: test_gradients_reach_their_patch, test_patches_are_not_cut_out_one_at_a_time, test_patches_are_quick, test_patches_at_several_sizes, test_patches_drop_what_is_left_over, test_patches_of_a_counted_frame, test_patches_of_every_layout
 # says: expected (1, 6, 4)
 def to_patches(frames, size):
     return torch.nn.functional.unfold(frames.double(), size, stride=size).to(frames.dtype)
