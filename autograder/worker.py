@@ -193,7 +193,7 @@ def _isolate(kind: str) -> int:
         return pid
     os.setsid()  # kill(0, …) must not reach the warm process
     size = os.environ.get("CLINIC_DISK", "100000000").encode()
-    for folder in (b"/tmp", b"/dev/shm"):
+    for folder in (os.environ["TMPDIR"].encode(), b"/dev/shm"):
         _check(libc.mount(b"tmpfs", folder, b"tmpfs", _MS_NOSUID_NODEV, b"mode=1777,size=" + size), "mount")
     _seal(libc)
     return 0
@@ -475,7 +475,7 @@ def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None
     for name in [name for name in os.environ if name.startswith("CLINIC_")]:
         del os.environ[name]
     with contextlib.suppress(OSError):
-        os.chdir("/tmp" if limits["own_processes"] else os.getcwd())
+        os.chdir(os.environ["TMPDIR"] if limits["own_processes"] else os.getcwd())
     _limit(limits)
     import torch
 

@@ -26,6 +26,10 @@ _PASSED_ON = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "CUDA_VISIBLE_DEVICES", "
 """The only variables of the person's environment that reach a worker: what the libraries need to run right."""
 
 
+_SCRATCH = "/scratch"
+"""Where a use in bubblewrap may write: an empty folder of its own."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """A command to start, and how each use of it is to isolate itself (``namespaces`` or ``process``)."""
@@ -82,7 +86,7 @@ def bubblewrap(stage: Path, memory: int, disk: int, device: str) -> Launch:
     if program is None:
         raise IsolationUnavailable("bubblewrap is not installed (Debian, Ubuntu: apt install bubblewrap).")
     argv = [program, "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
-    variables = {**environment("/tmp"), "CLINIC_DISK": str(disk)}
+    variables = {**environment(_SCRATCH), "CLINIC_DISK": str(disk)}
     if os.getuid() == 0:
         # root stays root just long enough to become nobody: a process limit does not hold for root in a user namespace
         argv += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
@@ -116,21 +120,21 @@ def bubblewrap(stage: Path, memory: int, disk: int, device: str) -> Launch:
         "/sys/devices/system/cpu",
         "/sys/devices/system/cpu",
     ]
-    argv += ["--perms", "1777", "--size", str(disk), "--tmpfs", "/tmp"]
+    argv += ["--perms", "1777", "--size", str(disk), "--tmpfs", _SCRATCH]
+    folders = python_folders()
+    if not any(folder.startswith("/tmp/") for folder in folders):
+        argv += ["--symlink", _SCRATCH, "/tmp"]  # for code that names it; an installation in it must not be covered
     if device.startswith("cuda"):
         argv += ["--ro-bind-try", "/sys", "/sys"]
         for node in glob("/dev/nvidia*"):
             argv += ["--dev-bind", node, node]
-    for folder in python_folders():  # after /tmp: an installation may lie inside it
+    for folder in folders:
         for parent in reversed(Path(folder).parents[:-1]):
-            argv += [
-                "--perms",
-                "0755",
-                "--dir",
-                str(parent),
-            ]  # else nobody could not pass through root's home
+            argv += ["--perms", "0755", "--dir", str(parent)]  # else nobody could not pass through root's home
         argv += ["--ro-bind", folder, folder]
-    argv += ["--ro-bind", str(stage), "/grader", "--chdir", "/tmp", "--"]
+    argv += ["--ro-bind", str(stage), "/grader", "--chdir", _SCRATCH]
+    # what lies around the mounts belongs to who started it, and is one for all uses
+    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
     argv += _boot("/grader", "zygote")
     return Launch(argv, {}, "namespaces", True)
 
