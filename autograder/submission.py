@@ -29,7 +29,7 @@ from autograder.errors import (
 from autograder.program import Program
 from autograder.replies import missing_text, value_of
 from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer
-from autograder.sandbox import Limits, Sandbox, Use, start
+from autograder.sandbox import AnySandbox, Limits, Use, start
 from autograder.wire import decode, encode
 
 CALL_TIMEOUT_S = 20.0
@@ -181,7 +181,7 @@ class Host:
         self._wanted = isolation
         self._device = device
         self._limits = limits
-        self._sandboxes: dict[str, Sandbox] = {}
+        self._sandboxes: dict[str, AnySandbox] = {}
         self._owners: dict[str, object] = {}
 
     @property
@@ -208,7 +208,7 @@ class Host:
             self._close(role)
             return WorkerRunner(self._warm(role).use(threads))
 
-    def _warm(self, role: str) -> Sandbox:
+    def _warm(self, role: str) -> AnySandbox:
         if role not in self._sandboxes:
             try:
                 self._sandboxes[role] = start(self._wanted, self._limits, self._device)

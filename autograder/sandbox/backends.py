@@ -68,13 +68,14 @@ def python_folders() -> list[str]:
     return [path for path in found if path not in inside]
 
 
-def _boot(stage: str, *arguments: str) -> list[str]:
+def boot(stage: str, *arguments: str) -> list[str]:
+    """The command line of a worker."""
     return [sys.executable, "-I", "-c", _BOOT.format(stage=stage), *arguments]
 
 
 def plain(stage: Path, memory: int, disk: int, device: str) -> Launch:
     """A child process with limits and nothing hidden from it: for one's own code, on any system."""
-    return Launch(_boot(str(stage), "zygote"), environment(str(stage)), "process", False)
+    return Launch(boot(str(stage), "zygote"), environment(str(stage)), "process", False)
 
 
 def bubblewrap(stage: Path, memory: int, disk: int, device: str) -> Launch:
@@ -135,7 +136,7 @@ def bubblewrap(stage: Path, memory: int, disk: int, device: str) -> Launch:
     argv += ["--ro-bind", str(stage), "/grader", "--chdir", _SCRATCH]
     # what lies around the mounts belongs to who started it, and is one for all uses
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
-    argv += _boot("/grader", "zygote")
+    argv += boot("/grader", "zygote")
     return Launch(argv, {}, "namespaces", True)
 
 
@@ -190,7 +191,7 @@ def sandlock(stage: Path, memory: int, disk: int, device: str) -> Launch:
     if device.startswith("cuda"):
         settings["gpu_devices"] = []
     argv = [sys.executable, "-I", "-c", _SANDLOCK, json.dumps(settings)]
-    return Launch([*argv, *_boot(str(stage), "zygote")], dict(os.environ), "process", False)
+    return Launch([*argv, *boot(str(stage), "zygote")], dict(os.environ), "process", False)
 
 
 BACKENDS = {"bubblewrap": bubblewrap, "sandlock": sandlock, "none": plain}

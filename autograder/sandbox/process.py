@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from autograder.errors import (
     IsolationUnavailable,
@@ -32,7 +32,7 @@ from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
 
 _STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "worker.py")
 """All that a worker needs of this package; nothing else of it can be read from inside."""
-_START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 5.0
 _ENDED = "ended its process before it had answered"
 
@@ -47,10 +47,29 @@ class Limits:
     disk: int = 100_000_000
 
 
+class Keeper(Protocol):
+    """Where a use comes from: it knows how uses end, and can hold them."""
+
+    limits: Limits
+    device: str
+
+    def end_use(self, number: int) -> None:
+        """End a use and everything it started."""
+
+    def exit_notice(self, number: int) -> dict[str, Any] | None:
+        """How a use ended (``code``, ``reason``), None where nobody knows."""
+
+    def command(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Ask about a use or hold it (``freeze``, ``thaw``, ``cpu``); empty where that is impossible."""
+
+    def diagnosis(self) -> str:
+        """The last word of a process that did not come up."""
+
+
 class Use:
     """One fork: a namespace of learner's code, asked over its own channel."""
 
-    def __init__(self, sandbox: Sandbox, number: int, channel: socket.socket) -> None:
+    def __init__(self, sandbox: Keeper, number: int, channel: socket.socket) -> None:
         self._sandbox = sandbox
         self._number = number
         self._channel = channel
@@ -63,7 +82,7 @@ class Use:
         What fails before this answer is ours. What fails after it is the learner's code, whatever it pretends.
         """
         try:
-            self.request({"op": "hello", "device": self._sandbox.device}, _START_TIMEOUT_S)
+            self.request({"op": "hello", "device": self._sandbox.device}, START_TIMEOUT_S)
         except LearnerError as error:
             raise SandboxError(f"a worker could not be set up: it {error}") from None
         self._greeted = True
@@ -116,20 +135,20 @@ class Use:
 
     def freeze(self) -> None:
         """Stop every process of the use until :meth:`thaw`, so that it cannot disturb what is timed meanwhile."""
-        self._sandbox._command({"op": "freeze", "use": self._number})
+        self._sandbox.command({"op": "freeze", "use": self._number})
 
     def thaw(self) -> None:
         """Let the use go on."""
-        self._sandbox._command({"op": "thaw", "use": self._number})
+        self._sandbox.command({"op": "thaw", "use": self._number})
 
     def cpu_seconds(self) -> float:
         """What the use and the processes that it started have computed so far; 0 where that cannot be known."""
-        return float(self._sandbox._command({"op": "cpu", "use": self._number}).get("cpu", 0.0))
+        return float(self._sandbox.command({"op": "cpu", "use": self._number}).get("cpu", 0.0))
 
     def close(self) -> None:
         """End the use and everything it started."""
         self._channel.close()
-        self._sandbox._end_use(self._number)
+        self._sandbox.end_use(self._number)
 
     def _end(self, reason: Exception) -> None:
         self._over = reason
@@ -137,7 +156,7 @@ class Use:
         raise reason
 
     def _crash(self) -> Exception:
-        notice = self._sandbox._exit_notice(self._number)
+        notice = self._sandbox.exit_notice(self._number)
         if not self._greeted:
             return SandboxError(f"a worker could not be set up: {self._sandbox.diagnosis()}")
         if notice is None:
@@ -203,7 +222,7 @@ class Sandbox:
         self._spare: tuple[int, Use] | None = None
         self._stage = Path(tempfile.mkdtemp(prefix="torch-clinic-"))
         self._stage.chmod(0o755)
-        _stage_worker(self._stage)
+        stage_worker(self._stage)
         self._control, theirs = socket.socketpair()
         with theirs:
             try:
@@ -221,7 +240,7 @@ class Sandbox:
                 shutil.rmtree(self._stage, ignore_errors=True)
                 raise
         try:
-            self._await("ready", _START_TIMEOUT_S)
+            self._await("ready", START_TIMEOUT_S)
         except SandboxError:
             reason = self.diagnosis()
             self.close()
@@ -284,12 +303,14 @@ class Sandbox:
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it ended without a word"
 
-    def _end_use(self, number: int) -> None:
+    def end_use(self, number: int) -> None:
+        """See :class:`Keeper`."""
         if number not in self._exits and self._process.poll() is None:
             with contextlib.suppress(SandboxError):  # the whole sandbox is gone, and the use with it
                 self._post({"op": "end", "use": number})
 
-    def _exit_notice(self, number: int) -> dict[str, Any] | None:
+    def exit_notice(self, number: int) -> dict[str, Any] | None:
+        """See :class:`Keeper`."""
         try:
             while number not in self._exits:
                 self._await("exited", _END_TIMEOUT_S)
@@ -297,10 +318,11 @@ class Sandbox:
             return None
         return self._exits[number]
 
-    def _command(self, request: dict[str, Any]) -> dict[str, Any]:
+    def command(self, request: dict[str, Any]) -> dict[str, Any]:
+        """See :class:`Keeper`."""
         try:
             self._post(request)
-            return self._await("ack", _END_TIMEOUT_S + _START_TIMEOUT_S)
+            return self._await("ack", _END_TIMEOUT_S + START_TIMEOUT_S)
         except SandboxError:  # the next request to a use says so
             return {}
 
@@ -334,30 +356,10 @@ class Sandbox:
             self._buffer += data
 
 
-def _stage_worker(stage: Path) -> None:
+def stage_worker(stage: Path) -> None:
+    """Copy what a worker needs of this package, and nothing else of it, to *stage*."""
     package = Path(__file__).resolve().parents[1]
     target = stage / "autograder"
     target.mkdir()
     for name in _STAGED:
         shutil.copyfile(package / name, target / name)
-
-
-def start(isolation: str = "auto", limits: Limits | None = None, device: str = "cpu") -> Sandbox:
-    """Start a sandbox; ``auto`` takes the strongest that works here and never none.
-
-    Raises :class:`IsolationUnavailable` with what to install or to ask for.
-    """
-    limits = limits or Limits()
-    if isolation != "auto":
-        return Sandbox(isolation, limits, device)
-    reasons = []
-    for name in ("bubblewrap", "sandlock"):
-        try:
-            return Sandbox(name, limits, device)
-        except IsolationUnavailable as error:
-            reasons.append(str(error))
-    raise IsolationUnavailable(
-        "No sandbox works here, and other people's code is not run without one:\n  "
-        + "\n  ".join(reasons)
-        + "\nFor code that you trust, say --isolation none."
-    )
