@@ -30,7 +30,7 @@ from autograder.replies import value_of
 from autograder.sandbox.backends import BACKENDS, Launch
 from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
 
-_STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "worker.py")
+_STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "census.py", "confinement.py", "worker.py")
 """All that a worker needs of this package; nothing else of it can be read from inside."""
 START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 5.0
