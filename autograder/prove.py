@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
@@ -68,7 +68,7 @@ def prove(
     reports = []
     problems: list[str] = []
     for candidate in candidates(chapter):
-        report = grade_cells(candidate.cells, grading)
+        report = _grade(candidate, grading)
         found = _judge(candidate, report)
         if report_progress:
             print(
@@ -79,6 +79,17 @@ def prove(
         reports.append((candidate, report))
     problems += _untouched_tests(chapter, reports)
     return reports, problems
+
+
+def _grade(candidate: Candidate, grading: Grading) -> Report:
+    """All tests of its own task; of the others, whose cells are the solution's, those that take no times."""
+    if not candidate.task:
+        return grade_cells(candidate.cells, grading)
+    own = grade_cells(candidate.cells, grading, [candidate.task])
+    others = [task.name for task in grading.chapter.tasks if task.name != candidate.task]
+    rest = grade_cells(candidate.cells, replace(grading, timed=False), others)
+    by_name = {report.task: report for report in (*own.tasks, *rest.tasks)}
+    return replace(own, tasks=tuple(by_name[task.name] for task in grading.chapter.tasks))
 
 
 def _failed(tests: Sequence[TestResult]) -> list[TestResult]:
