@@ -43,4 +43,4 @@ def random_clip(seed: int, n_frames: int = 6, height: int = 36, width: int = 52)
 
     step = 1 + draw(3)
     top, left = draw(427 - height), draw(640 - width - step * n_frames)
-    return pan(photograph(draw(2)), n_frames, height, width, step, top, left)
+    return pan(_photographs()[draw(2)], n_frames, height, width, step, top, left)

@@ -34,6 +34,8 @@ _STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "census.py", "co
 """All that a worker needs of this package; nothing else of it can be read from inside."""
 START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 5.0
+_FORKED_AHEAD = 2
+"""Tasks with few tests are over before one more fork is ready."""
 _ENDED = "ended its process before it had answered"
 
 
@@ -219,7 +221,7 @@ class Sandbox:
         self._numbers = itertools.count(1)
         self._exits: dict[int, dict[str, Any]] = {}
         self._buffer = b""
-        self._spare: tuple[int, Use] | None = None
+        self._spares: list[tuple[int, Use]] = []
         self._stage = Path(tempfile.mkdtemp(prefix="torch-clinic-"))
         self._stage.chmod(0o755)
         stage_worker(self._stage)
@@ -254,15 +256,14 @@ class Sandbox:
     def use(self, threads: int = 1) -> Use:
         """A fork of the warm process; *threads* is what torch may use in it.
 
-        The next one is forked ahead, beside what is done with this one. Raises :class:`SandboxError`.
+        The next ones are forked ahead, beside what is done with this one. Raises :class:`SandboxError`.
         """
-        spare, self._spare = self._spare, None
-        if spare is not None and spare[0] != threads:
-            spare[1].close()
-            spare = None
-        use = spare[1] if spare is not None else self._fork(threads)
+        while self._spares and self._spares[0][0] != threads:
+            self._spares.pop(0)[1].close()
+        use = self._spares.pop(0)[1] if self._spares else self._fork(threads)
         use.greet()
-        self._spare = (threads, self._fork(threads))
+        while len(self._spares) < _FORKED_AHEAD:
+            self._spares.append((threads, self._fork(threads)))
         return use
 
     def _fork(self, threads: int) -> Use:

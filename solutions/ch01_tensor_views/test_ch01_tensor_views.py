@@ -168,12 +168,12 @@ def test_patches_drop_what_is_left_over(submission):
 
 
 def _count_operations(function, frames, size):
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.overrides import TorchFunctionMode
 
-    class Counter(TorchDispatchMode):
+    class Counter(TorchFunctionMode):
         operations = 0
 
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
             self.operations += 1
             return func(*args, **(kwargs or {}))
 
