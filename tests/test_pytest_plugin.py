@@ -87,7 +87,7 @@ def test_a_cell_that_does_not_parse_costs_its_own_task(small_course: Path, small
     status, out = run_pytest(small_course, "exercises")
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "open  double" in out and "done  half" in out
-    assert "double-code does not parse (line 2: invalid syntax)" in out
+    assert "double does not parse (line 2: invalid syntax)" in out
 
 
 def test_another_notebook_can_be_named(small_course: Path, small_notebook: Notebook, tmp_path: Path) -> None:
