@@ -1,4 +1,4 @@
-"""Real input for exercises and tests: the two photographs that come with scikit-learn."""
+"""Real input for exercises and tests: the two photographs and the digits that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -32,6 +32,30 @@ def pan(
         raise ValueError(f"a {height}x{width} window does not fit {n_frames} times into {tuple(picture.shape)}")
     starts = range(left, left + step * n_frames, step)
     return torch.stack([picture[top : top + height, start : start + width] for start in starts])
+
+
+@cache
+def _digits() -> tuple[torch.Tensor, torch.Tensor]:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return torch.from_numpy(bunch.data).float() / 16, torch.from_numpy(bunch.target).long()
+
+
+def digits() -> tuple[torch.Tensor, torch.Tensor]:
+    """Hand-written digits of 8 by 8 pixels, a copy of one's own.
+
+    Images (float32, (1797, 64), 0..1) and labels (int64, (1797,)).
+    """
+    images, labels = _digits()
+    return images.clone(), labels.clone()
+
+
+def random_digits(seed: int, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """*n* different digits that *seed* chooses: images (float32, (n, 64), 0..1) and labels (int64, (n,))."""
+    images, labels = _digits()
+    chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[:n]
+    return images[chosen], labels[chosen]
 
 
 def random_clip(seed: int, n_frames: int = 6, height: int = 36, width: int = 52) -> torch.Tensor:

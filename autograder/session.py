@@ -33,7 +33,7 @@ from autograder.errors import (
     WireError,
 )
 from autograder.notebook import Cell
-from autograder.pictures import random_clip
+from autograder.pictures import random_clip, random_digits
 from autograder.program import Program, read_program
 from autograder.replies import public_kind
 from autograder.report import Outcome, TestResult
@@ -173,6 +173,11 @@ class Fixtures:
     def photographs(self) -> Callable[..., Any]:
         """``photographs(seed, n_frames, height, width)``: a clip from a real photograph, uint8, channels last."""
         return random_clip
+
+    @pytest.fixture
+    def digits(self) -> Callable[..., Any]:
+        """``digits(seed, n)``: real digits, images (float32, (n, 64), 0..1) and labels (int64, (n,))."""
+        return random_digits
 
     @pytest.fixture(autouse=True)
     def _quiet_machine(self, request: pytest.FixtureRequest) -> Iterator[None]:

@@ -28,6 +28,23 @@ def _gradient_probe(function, args, kwargs, wrt, cotangent):  # type: ignore[no-
     return list(torch.autograd.grad(result, leaves, cotangent.to(result.dtype), allow_unused=True))
 
 
+def _second_probe(function, args, kwargs, wrt, cotangent, second):  # type: ignore[no-untyped-def]
+    args = list(args)
+    leaves = []
+    for position in wrt:
+        args[position] = args[position].detach().clone().requires_grad_()
+        leaves.append(args[position])
+    cotangent = cotangent.detach().clone().requires_grad_()
+    result = function(*args, **kwargs)
+    first = torch.autograd.grad(result, leaves, cotangent, create_graph=True, allow_unused=True)
+    pairs = [(mine, theirs) for mine, theirs in zip(first, second, strict=True) if mine is not None]
+    pairs = [(mine, theirs) for mine, theirs in pairs if mine.requires_grad]
+    if not pairs:
+        return "its gradient cannot be differentiated a second time"
+    outputs, cotangents = [mine for mine, _ in pairs], [theirs for _, theirs in pairs]
+    return list(torch.autograd.grad(outputs, [*leaves, cotangent], cotangents, allow_unused=True))
+
+
 def _cotangent(shape: torch.Size, seed: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
@@ -79,38 +96,66 @@ def assert_gradcheck(
     args: Sequence[Any],
     *,
     wrt: Sequence[int] = (0,),
+    twice: bool = False,
     hint: str = "",
     **kwargs: Any,
 ) -> None:
     """Fail unless the gradients of ``function`` agree with finite differences of its own outputs, in float64.
 
-    ``torch.autograd.gradcheck`` runs in the judge; only single outputs and single gradients come from the learner's
-    process. Raises ``AssertionError`` with gradcheck's finding.
+    With ``twice`` its second derivatives are then compared with finite differences of its gradients as well, along a
+    random cotangent, as ``torch.autograd.gradgradcheck`` does. ``torch.autograd.gradcheck`` runs in the judge; only
+    single outputs and single gradients come from the learner's process. Raises ``AssertionError`` with its finding.
     """
     fixed = list(args)
+
+    def ask(probe: Callable[..., Any], leaves: Sequence[torch.Tensor], *more: Any) -> list[Any]:
+        # gradients are off where this is called from, which code that runs in this process would notice
+        with torch.enable_grad():
+            found = function.probe(probe, tuple(_placed(fixed, wrt, leaves)), kwargs, list(wrt), *more)
+        if not isinstance(found, list):
+            raise AssertionError(f"`{function.name}`: {found}. {hint}".strip())
+        return found
 
     class Remote(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *leaves: torch.Tensor) -> Any:
             ctx.save_for_backward(*leaves)
-            with torch.enable_grad():  # off in here, which code that runs in this process would notice
+            with torch.enable_grad():
                 return function(*_placed(fixed, wrt, leaves), **kwargs)
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            placed = _placed(fixed, wrt, ctx.saved_tensors)
-            with torch.enable_grad():
-                found = function.probe(_gradient_probe, tuple(placed), kwargs, list(wrt), cotangents[0])
-            if not isinstance(found, list):
-                raise AssertionError(f"`{function.name}`: {found}")
-            return tuple(found)
+            return tuple(ask(_gradient_probe, ctx.saved_tensors, cotangents[0]))
+
+    class RemoteGradient(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, cotangent: torch.Tensor, *leaves: torch.Tensor) -> Any:
+            ctx.save_for_backward(cotangent, *leaves)
+            found = ask(_gradient_probe, leaves, cotangent.detach())
+            return tuple(
+                torch.zeros_like(leaf) if mine is None else mine for mine, leaf in zip(found, leaves, strict=True)
+            )
+
+        @staticmethod
+        def backward(ctx: Any, *seconds: Any) -> Any:
+            cotangent, *leaves = ctx.saved_tensors
+            *of_leaves, of_cotangent = ask(_second_probe, leaves, cotangent.detach(), list(seconds))
+            return (of_cotangent, *of_leaves)
 
     leaves = [args[position].detach().to(torch.float64).clone().requires_grad_() for position in wrt]
+    _checked(Remote.apply, leaves, f"gradcheck of `{function.name}`", hint)
+    if twice:
+        shape = function(*_placed(fixed, wrt, leaves), **kwargs).shape
+        cotangent = _cotangent(shape, 0).requires_grad_()
+        _checked(RemoteGradient.apply, [cotangent, *leaves], f"gradgradcheck of `{function.name}`", hint)
+
+
+def _checked(function: Callable[..., Any], leaves: Sequence[torch.Tensor], what: str, hint: str) -> None:
     try:
-        torch.autograd.gradcheck(Remote.apply, leaves, check_batched_grad=False)
+        torch.autograd.gradcheck(function, leaves, check_batched_grad=False)
     except GradcheckError as error:
         first = str(error).strip().splitlines()[0]
-        raise AssertionError(f"gradcheck of `{function.name}`: {first} {hint}".strip()) from None
+        raise AssertionError(f"{what}: {first} {hint}".strip()) from None
 
 
 def _placed(args: Sequence[Any], wrt: Sequence[int], leaves: Sequence[torch.Tensor]) -> list[Any]:

@@ -110,3 +110,58 @@ def test_gradcheck_of_several_arguments(learner: Learner) -> None:
     assert_gradcheck(learner("def f(x, w):\n    return x @ w").f, args, wrt=(0, 1))
     with pytest.raises(AssertionError):
         assert_gradcheck(learner("def f(x, w):\n    return x @ w.detach()").f, args, wrt=(0, 1))
+
+
+CUBE = """
+import torch
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.square = 3 * x * x
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, upstream):
+        (x,) = ctx.saved_tensors
+        return {backward}
+
+
+def f(x):
+    return Cube.apply(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (CUBE.format(backward="3 * x * x * upstream"), ""),
+        ("def f(x):\n    return x ** 3", ""),
+        ("def f(x):\n    return 2 * x", ""),
+        (CUBE.format(backward="ctx.square * upstream"), "gradgradcheck of `f`"),
+        (CUBE.format(backward="(3 * x * x * upstream).detach()"), "cannot be differentiated a second time"),
+        (CUBE.format(backward="2 * x * x * upstream"), "gradcheck of `f`"),
+        (CUBE.format(backward="3 * x * x"), "gradcheck of `f`"),
+    ],
+)
+def test_second_derivatives(learner: Learner, source: str, says: str) -> None:
+    """What is right once may be wrong the second time; only ``twice`` sees it."""
+    submission = learner(source)
+    x = torch.tensor([0.5, -1.0, 2.0])
+    if not says:
+        assert_gradcheck(submission.f, (x,), twice=True)
+        return
+    with pytest.raises(AssertionError, match=says):
+        assert_gradcheck(submission.f, (x,), twice=True)
+    if "grad" in says and not says.startswith("gradcheck"):
+        assert_gradcheck(submission.f, (x,))
+
+
+def test_second_derivatives_with_two_arguments(learner: Learner) -> None:
+    """Both arguments, one of which has no influence on the other's gradient, and one that is not used."""
+    submission = learner("def f(x, w):\n    return x ** 2 * w.sum()")
+    args = (torch.tensor([0.5, -1.0]), torch.tensor([1.0, 3.0]))
+    assert_gradcheck(submission.f, args, wrt=(0, 1), twice=True)
+    assert_gradcheck(learner("def f(x, w):\n    return x ** 2").f, args, wrt=(0, 1), twice=True)

@@ -1,0 +1,122 @@
+"""What probes measure with, beside the learner's code: saved tensors, host reads, and small networks to try things on.
+
+A probe imports from here inside its own body. Like everything that runs there, what these count can be believed only as
+far as the learner's code is honest; so a test that counts asks for right results in the same call.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_READS = frozenset(
+    {
+        "item",
+        "tolist",
+        "numpy",
+        "cpu",
+        "is_nonzero",
+        "equal",
+        "allclose",
+        "__array__",
+        "__bool__",
+        "__complex__",
+        "__contains__",
+        "__float__",
+        "__format__",
+        "__index__",
+        "__int__",
+        "__repr__",
+    }
+)
+"""Names of the functions and methods of torch that hand a tensor's value to Python."""
+
+
+def mlp(weights: Sequence[torch.Tensor], activation: type[torch.nn.Module] = torch.nn.Tanh) -> torch.nn.Sequential:
+    """A network of linear layers with *activation* between them.
+
+    ``weights`` is ``[W1, b1, W2, b2, ...]``, shapes (out, in) and (out,); they are copied into the parameters, dtype
+    included.
+    """
+    layers: list[torch.nn.Module] = []
+    for weight, bias in zip(weights[::2], weights[1::2], strict=True):
+        layer = torch.nn.Linear(weight.shape[1], weight.shape[0], device="meta")  # draws no random numbers
+        layer.weight = torch.nn.Parameter(weight.detach().clone())
+        layer.bias = torch.nn.Parameter(bias.detach().clone())
+        layers += [layer, activation()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+class _Held:
+    """One tensor that a graph has saved; it lives as long as the graph needs it."""
+
+    __slots__ = ("__weakref__", "tensor")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+
+class SavedTensors:
+    """Counts what autograd graphs hold: ``alive`` is how many tensors are saved for a backward that is still to come.
+
+    Used as a context manager; graphs made inside it are counted for as long as they live. A leaf or a result that is
+    saved counts as well.
+    """
+
+    def __init__(self) -> None:
+        self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
+        self.total = 0
+        """How many have ever been saved."""
+
+    def _pack(self, tensor: torch.Tensor) -> _Held:
+        held = _Held(tensor.detach())  # attached, it would keep alive the graph that keeps it alive
+        self._held.add(held)
+        self.total += 1
+        return held
+
+    @staticmethod
+    def _unpack(held: _Held) -> torch.Tensor:
+        return held.tensor
+
+    @property
+    def alive(self) -> int:
+        """How many are held now."""
+        return len(self._held)
+
+    def __enter__(self) -> SavedTensors:
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._hooks.__exit__(*exception)
+
+
+class HostReads(TorchFunctionMode):
+    """Counts how often Python reads a tensor's value: each time an accelerator would have to be waited for.
+
+    ``count`` in all, ``by_name`` by method: ``item``, ``__bool__`` (an ``if``), ``__format__`` (an f-string), ``cpu``
+    and the like.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_name: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        """All reads so far."""
+        return sum(self.by_name.values())
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        rebuilt = name in ("tensor", "as_tensor") and args and isinstance(args[0], list | tuple)
+        if name in _READS or (rebuilt and any(isinstance(item, torch.Tensor) for item in args[0])):
+            self.by_name[name] = self.by_name.get(name, 0) + 1
+        return func(*args, **(kwargs or {}))

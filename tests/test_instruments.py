@@ -1,0 +1,113 @@
+"""What probes measure with counts what it says, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from autograder.instruments import HostReads, SavedTensors, mlp
+
+WEIGHTS = [torch.ones(3, 2), torch.zeros(3), torch.full((1, 3), 2.0), torch.ones(1)]
+
+
+def test_mlp_is_the_network_of_these_weights() -> None:
+    """Layers in order, an activation between them, parameters of its own in the dtype of the weights."""
+    x = torch.tensor([[0.5, 0.25]])
+    network = mlp(WEIGHTS)
+    torch.testing.assert_close(network(x), torch.tanh(torch.tensor([[0.75]])) * 6 + 1)
+    torch.testing.assert_close(mlp(WEIGHTS, torch.nn.ReLU)(x), torch.tensor([[5.5]]))
+    assert mlp([w.double() for w in WEIGHTS])(x.double()).dtype == torch.float64
+    with torch.no_grad():
+        next(network.parameters()).zero_()
+    assert (WEIGHTS[0] == 1).all()
+
+
+def test_making_a_network_draws_no_random_numbers() -> None:
+    """A probe's random numbers don't depend on the networks that it makes."""
+    state = torch.get_rng_state()
+    mlp(WEIGHTS)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def _loss(network: torch.nn.Module) -> torch.Tensor:
+    return network(torch.ones(4, 2)).tanh().pow(2).sum()  # type: ignore[no-any-return]
+
+
+def test_saved_tensors_of_graphs_that_are_kept_and_that_are_gone() -> None:
+    """A loss that is kept keeps its graph; after backward, or without the loss, nothing is held."""
+    network = mlp(WEIGHTS)
+    with SavedTensors() as saved:
+        kept = [_loss(network)]
+        one = saved.alive
+        assert one > 0
+        kept.append(_loss(network))
+        assert saved.alive == 2 * one
+        kept[0].backward()
+        assert saved.alive == one
+        kept.clear()
+        assert saved.alive == 0
+        _loss(network).detach()
+        assert saved.alive == 0
+        with torch.no_grad():
+            _loss(network)
+        assert saved.total == 3 * one
+
+
+def test_gradients_are_the_same_under_saved_tensors() -> None:
+    """First and second derivatives are those without counting."""
+    x = torch.tensor([[0.3, -0.2]], dtype=torch.float64, requires_grad=True)
+    network = mlp([w.double() for w in WEIGHTS])
+
+    def derivatives() -> tuple[torch.Tensor, torch.Tensor]:
+        (first,) = torch.autograd.grad(network(x).pow(2).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.pow(2).sum(), x)
+        return first, second
+
+    plain = derivatives()
+    with SavedTensors():
+        counted = derivatives()
+    torch.testing.assert_close(counted, plain)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda t: t.item(),
+        lambda t: float(t),
+        lambda t: int(t),
+        lambda t: 1 if t > 1 else 0,
+        lambda t: f"{t:.3f}",
+        lambda t: f"loss {t}",
+        lambda t: str(t),
+        lambda t: t.tolist(),
+        lambda t: t.numpy(),
+        lambda t: t.cpu(),
+        lambda t: [1, 2, 3, 4][t.long()],
+        lambda t: torch.tensor([t, t]),
+        lambda t: torch.equal(t, t),
+    ],
+)
+def test_each_way_of_reading_counts(read: Callable[[torch.Tensor], object]) -> None:
+    """Whatever hands a value to Python is a read."""
+    value = torch.tensor(3.0)
+    with HostReads() as reads:
+        read(value)
+    assert reads.count == 1, reads.by_name
+
+
+def test_arithmetic_is_no_read() -> None:
+    """Work that stays in tensors is free, clipping and an optimiser's step included."""
+    network = mlp(WEIGHTS)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    with HostReads() as reads:
+        total = torch.zeros(())
+        for _ in range(3):
+            loss = _loss(network)
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimiser.step()
+            total += loss.detach()
+    assert reads.count == 0, reads.by_name
