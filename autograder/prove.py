@@ -13,9 +13,11 @@ from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.errors import ChapterError
-from autograder.grading import Grading, grade_cells
+from autograder.grading import Grading, grade_cells, run_tests
 from autograder.notebook import Cell
+from autograder.program import read_program
 from autograder.report import Outcome, Report, TestResult
+from autograder.session import Session
 from autograder.submission import Host
 from autograder.variants import Variant, read_variants
 
@@ -65,10 +67,11 @@ def prove(
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
     grading = Grading(chapter, host)
-    reports = []
+    used = _cells_used(grading)
+    reports: list[tuple[Candidate, Report]] = []
     problems: list[str] = []
     for candidate in candidates(chapter):
-        report = _grade(candidate, grading)
+        report = _grade(candidate, grading, reports[0][1] if reports else None, used)
         found = _judge(candidate, report)
         if report_progress:
             print(
@@ -81,15 +84,43 @@ def prove(
     return reports, problems
 
 
-def _grade(candidate: Candidate, grading: Grading) -> Report:
-    """All tests of its own task; of the others, whose cells are the solution's, those that take no times."""
-    if not candidate.task:
+def _cells_used(grading: Grading) -> dict[str, set[str]]:
+    """The cells of the solution that each task's tests need."""
+    chapter, program = grading.chapter, read_program(grading.chapter.solution)
+    session = Session(chapter, program, lambda role: grading.host.runner(program, role))
+    run_tests(session, grading.files(), [task.name for task in chapter.tasks], timed=False)
+    return session.used_cells
+
+
+def _grade(candidate: Candidate, grading: Grading, solution: Report | None, used: dict[str, set[str]]) -> Report:
+    """All tests of its own task; of the others those that take no times, where its cell can matter to them at all.
+
+    A task that needs no cell but the solution's has the solution's results: nothing else of the candidate is run.
+    """
+    if not candidate.task or solution is None:
         return grade_cells(candidate.cells, grading)
     own = grade_cells(candidate.cells, grading, [candidate.task])
-    others = [task.name for task in grading.chapter.tasks if task.name != candidate.task]
-    rest = grade_cells(candidate.cells, replace(grading, timed=False), others)
-    by_name = {report.task: report for report in (*own.tasks, *rest.tasks)}
+    cell, foreign = _replaced(candidate, grading.chapter)
+    others = [
+        task.name
+        for task in grading.chapter.tasks
+        if task.name != candidate.task and (foreign or cell in used.get(task.name, set()))
+    ]
+    rest = grade_cells(candidate.cells, replace(grading, timed=False), others).tasks if others else ()
+    by_name = {report.task: report for report in (*solution.tasks, *own.tasks, *rest)}
     return replace(own, tasks=tuple(by_name[task.name] for task in grading.chapter.tasks))
+
+
+def _replaced(candidate: Candidate, chapter: Chapter) -> tuple[str, bool]:
+    """The name of the candidate's own cell, and whether it binds a name that the solution's cell does not bind."""
+    name = chapter.task(candidate.task).solution_cell.removesuffix("-code")
+
+    def bound(cells: Sequence[Cell]) -> set[str]:
+        program = read_program(cells)
+        own = [statement for statement in program.statements if program.cells[statement.cell].name == name]
+        return set().union(*(s.binds for s in own), *({"*"} for s in own if s.wildcard))
+
+    return name, bool(bound(candidate.cells) - bound(chapter.solution))
 
 
 def _failed(tests: Sequence[TestResult]) -> list[TestResult]:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from autograder.errors import WireError
+from autograder.wire import encode
 
 OUTPUT_TAIL = 4_000
 """Characters of what the learner's code prints that are kept, to be shown beside a failure."""
@@ -48,6 +49,18 @@ class TailBuffer:
         """What was kept, and forget it."""
         text, self.text = self.text, ""
         return text
+
+
+def encode_reply(reply: Mapping[str, Any]) -> bytes:
+    """A reply's bytes; one that cannot be sent, or is too large, becomes the error that says why.
+
+    What the learner's code printed is kept either way.
+    """
+    try:
+        return encode(dict(reply))
+    except WireError as error:
+        failure = {"kind": "WireError", "message": str(error), "where": ""}
+        return encode({"error": failure, "output": reply.get("output", "")})
 
 
 class Missing(Exception):

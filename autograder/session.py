@@ -65,6 +65,8 @@ class Session:
     results: list[tuple[str, TestResult]] = field(default_factory=list)
     """(task, result) in the order in which tests ran; a test that fails in teardown as well has two."""
     on_result: Callable[[str, TestResult], None] | None = None
+    used_cells: dict[str, set[str]] = field(default_factory=dict)
+    """The cells of the submission that each task's tests needed."""
     _task: str = ""
     _open: dict[str, Submission] = field(default_factory=dict)
 
@@ -113,6 +115,8 @@ class Session:
 
     def close(self) -> None:
         """End the current task's processes."""
+        if "submission" in self._open:
+            self.used_cells.setdefault(self._task, set()).update(self._open["submission"].used_cells)
         for submission in self._open.values():
             submission.close()
         self._open = {}

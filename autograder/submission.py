@@ -24,11 +24,10 @@ from autograder.errors import (
     LearnerMissing,
     LearnerTimeout,
     SandboxError,
-    WireError,
 )
 from autograder.program import Program
 from autograder.replies import missing_text, value_of
-from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer
+from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer, encode_reply
 from autograder.sandbox import AnySandbox, Limits, Use, start
 from autograder.wire import decode, encode
 
@@ -125,10 +124,7 @@ class LiveRunner:
         reply["output"] = output.take()
         if reply.get("error", {}).get("kind") == "KeyboardInterrupt":
             raise KeyboardInterrupt
-        if "value" in reply:
-            answer = encode_reply(reply)
-        else:
-            answer = encode(reply)
+        answer = encode_reply(reply)
         elapsed = time.perf_counter() - begin
         return value_of(decode(bytearray(answer))), elapsed
 
@@ -164,14 +160,6 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def encode_reply(reply: Mapping[str, Any]) -> bytes:
-    """A reply's bytes; one that cannot be sent becomes the error that says why."""
-    try:
-        return encode(dict(reply))
-    except WireError as error:
-        return encode({"error": {"kind": "WireError", "message": str(error), "where": ""}})
 
 
 class Host:
@@ -303,6 +291,8 @@ class Submission:
         """What checks keep from one test of a task to the next; forgotten with the process."""
         self.answered = False
         """Whether any of the learner's code has been asked for and has come back, with whatever result."""
+        self.used_cells: set[str] = set()
+        """The names of the cells that were needed so far, of every process that served this submission."""
 
     def __getattr__(self, name: str) -> LearnerFunction:
         if name.startswith("_"):
@@ -340,6 +330,7 @@ class Submission:
             self._loaded |= {(cell.name, index) for index in keep}
             if keep:
                 cells.append({"name": cell.name, "source": cell.source, "keep": keep})
+                self.used_cells.add(cell.name)
         if cells:
             self.answered = True  # the cells run from here on: what comes back may be anything
             problems = self._runner.request({"op": "load", "cells": cells}, self.timeout)

@@ -146,9 +146,8 @@ def _reap(control: socket.socket, uses: dict[int, ForkedUse]) -> None:
 
 def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None:
     """Answer requests until the judge closes the channel."""
-    from autograder.errors import WireError
-    from autograder.runtime import Runtime, TailBuffer
-    from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
+    from autograder.runtime import Runtime, TailBuffer, encode_reply
+    from autograder.wire import decode
 
     for name in [name for name in os.environ if name.startswith("CLINIC_")]:
         del os.environ[name]
@@ -175,14 +174,7 @@ def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None
         device = request.get("device", device)
         reply = runtime.handle(request)
         reply["output"] = output.take()
-        try:
-            data = encode(reply, MAX_MESSAGE_BYTES)
-        except WireError as error:
-            reply = {
-                "error": {"kind": "WireError", "message": str(error), "where": ""},
-                "output": reply["output"],
-            }
-            data = encode(reply)
+        data = encode_reply(reply)
         # before the answer goes out: giving large buffers back must not fall into the next request
         del message, request, reply
         channel.sendall(struct.pack("<Q", len(data)) + data)

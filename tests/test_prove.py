@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autograder.chapter import find_chapters
-from autograder.prove import MATRIX, Candidate, _judge, candidates, prove_all
+from autograder.prove import MATRIX, Candidate, _judge, _replaced, candidates, prove_all
 from autograder.report import Outcome, Report, TaskReport, TestResult
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,3 +61,18 @@ def test_the_judge_of_chaffs_sees_what_does_not_hold() -> None:
     assert _judge(Candidate("wheat", "wheat x", "task", ()), failed)
     assert _judge(Candidate("solution", "solution", "", ()), _report(("test_a", Outcome.ERROR)))
     assert _judge(Candidate("starter", "starter", "", ()), failed), "it earns points in the other task"
+
+
+def test_a_candidate_matters_to_tasks_that_use_its_cell_or_names_it_adds() -> None:
+    """What a candidate binds beyond the solution's cell could change another task; then all tasks are run."""
+    chapter = CHAPTERS["ch01_tensor_views"]
+    cell = chapter.task("take_clip").solution_cell
+    plain = "def take_clip(video, start, length, mean, std):\n    return video"
+    for source, foreign in (
+        (plain, False),
+        (f"{plain}\n\n\ndef to_patches(frames, size):\n    return frames", True),
+        (f"from torch import *\n\n\n{plain}", True),
+        (f"MEAN = 0\n\n\n{plain}", True),
+    ):
+        candidate = Candidate("chaff", "chaff x", "take_clip", chapter.with_solutions({cell: source}))
+        assert _replaced(candidate, chapter) == ("take_clip", foreign)

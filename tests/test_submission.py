@@ -11,7 +11,8 @@ import torch
 from autograder.errors import ChapterError, LearnerException, LearnerMissing
 from autograder.notebook import Cell
 from autograder.program import read_program
-from autograder.submission import LiveRunner, Runner, Submission, encode_reply
+from autograder.runtime import encode_reply
+from autograder.submission import LiveRunner, Runner, Submission
 from autograder.wire import decode
 
 Learner = Callable[[str], Submission]
@@ -182,5 +183,6 @@ def test_two_runners_do_not_share_a_namespace(learner: Learner) -> None:
 
 
 def test_a_reply_that_cannot_be_sent_becomes_an_error() -> None:
-    reply = decode(bytearray(encode_reply({"value": threading.Lock()})))
-    assert reply["error"]["kind"] == "WireError"
+    """What it printed is kept."""
+    reply = decode(bytearray(encode_reply({"value": threading.Lock(), "output": "printed"})))
+    assert reply["error"]["kind"] == "WireError" and reply["output"] == "printed"
