@@ -31,7 +31,9 @@ from autograder.sandbox.backends import BACKENDS, Launch
 from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
 
 _STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "census.py", "confinement.py", "worker.py")
-"""All that a worker needs of this package; nothing else of it can be read from inside."""
+"""All that a worker itself needs of this package; nothing else of it can be read from inside ..."""
+_OFFERED = ("instruments.py", "pictures.py")
+"""... but what probes measure with, and the pictures and digits that a learner's own code may use."""
 START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 5.0
 _FORKED_AHEAD = 2
@@ -362,5 +364,5 @@ def stage_worker(stage: Path) -> None:
     package = Path(__file__).resolve().parents[1]
     target = stage / "autograder"
     target.mkdir()
-    for name in _STAGED:
+    for name in (*_STAGED, *_OFFERED):
         shutil.copyfile(package / name, target / name)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTER = "ch01_tensor_views"
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -25,8 +24,8 @@ def learners_copy(tmp_path: Path) -> Path:
     """The course as a learner has it: lessons and freshly handed-out exercises, no solutions."""
     for name in ("course", "exercises"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=_ignore_leftovers)
-    folder = tmp_path / "exercises" / CHAPTER
-    shutil.copyfile(folder / ".starter.ipynb", folder / f"{CHAPTER}.ipynb")  # this checkout's may have been solved
+    for folder in (tmp_path / "exercises").glob("ch*"):
+        shutil.copyfile(folder / ".starter.ipynb", folder / f"{folder.name}.ipynb")  # this checkout's may be solved
     return tmp_path
 
 

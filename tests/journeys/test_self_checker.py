@@ -9,15 +9,17 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.chapter import find_chapters
+from autograder.chapter import Chapter, find_chapters
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTER = "ch01_tensor_views"
+CHAPTERS = find_chapters(ROOT)
 
 
-def _solve(notebook: Path, *grade_ids: str) -> None:
-    fixes = {cell.grade_id: cell.source for cell in find_chapters(ROOT)[CHAPTER].solution if cell.is_solution}
+def _solve(course: Path, chapter: str, *grade_ids: str) -> None:
+    notebook = course / "exercises" / chapter / f"{chapter}.ipynb"
+    fixes = {cell.grade_id: cell.source for cell in CHAPTERS[chapter].solution if cell.is_solution}
     nb = nbformat.read(notebook, as_version=4)
     for cell in nb.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
@@ -28,31 +30,39 @@ def _solve(notebook: Path, *grade_ids: str) -> None:
 
 def test_from_untouched_to_solved(learners_copy: Path, command) -> None:
     """The tests fail with what is wrong, task by task; after one fix one task is done; after all, all pass."""
-    notebook = learners_copy / "exercises" / CHAPTER / f"{CHAPTER}.ipynb"
     shutil.copyfile(ROOT / "pyproject.toml", learners_copy / "pyproject.toml")
 
     untouched = command("pytest", "exercises")
     assert untouched.returncode == 1, untouched.stdout + untouched.stderr
-    assert "0.00 of 20 points" in untouched.stdout
+    for name, chapter in CHAPTERS.items():
+        assert f"{name}: points by task" in untouched.stdout
+        assert f"0.00 of {_points(chapter):g} points" in untouched.stdout
+    assert "done" not in untouched.stdout
     assert "Your code raised RuntimeError: view size is not compatible" in untouched.stdout
     assert "Traceback" not in untouched.stdout + untouched.stderr
 
-    _solve(notebook, "take_clip-code")
+    _solve(learners_copy, CHAPTER, "take_clip-code")
     one = command("pytest", f"exercises/{CHAPTER}")
     assert one.returncode == 1
     assert "done  take_clip" in one.stdout and "open  to_patches" in one.stdout
     assert "2.00 of 20 points" in one.stdout
 
-    _solve(notebook)
+    for name in CHAPTERS:
+        _solve(learners_copy, name)
     solved = command("pytest", "exercises")
     assert solved.returncode == 0, solved.stdout
-    assert "20.00 of 20 points" in solved.stdout
+    for chapter in CHAPTERS.values():
+        assert f"{_points(chapter):.2f} of {_points(chapter):g} points" in solved.stdout
+
+
+def _points(chapter: Chapter) -> float:
+    return sum(task.points for task in chapter.tasks)
 
 
 def test_the_command_grades_a_learners_copy_by_its_visible_tests(learners_copy: Path, command) -> None:
     """``autograder grade`` works without the hidden tests, and says that it did without."""
     notebook = learners_copy / "exercises" / CHAPTER / f"{CHAPTER}.ipynb"
-    _solve(notebook)
+    _solve(learners_copy, CHAPTER)
     done = command("autograder", "grade", str(notebook), "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
