@@ -25,15 +25,14 @@
 # `assert` in a cell close by, so you can change the numbers and see what still holds.
 
 # %%
-import contextlib
 import itertools
-import time
 import warnings
 
 import matplotlib.pyplot as plt
 import torch
 from explorers import style
 from explorers.strided import Step, describe, explain, explore_strides, render_png, run_steps
+from explorers.timing import JUST_NOW, cost_ratio
 from IPython.display import Image, display
 from matplotlib.patches import Rectangle
 
@@ -257,8 +256,8 @@ assert corner.clone().untyped_storage().nbytes() == corner.nbytes
 # 2. Is multiplying the *permuted* stack by 2 slower than multiplying a contiguous one?
 #
 # The first question can be counted, the second must be measured. Times depend on the machine and on
-# what else it is doing. So we compare: both versions run in turns, on one thread, and of each we take
-# the fastest run, since other programs can only make a run slower.
+# what else it is doing. So `cost_ratio` compares: both versions run in turns, on one thread, and of each
+# it takes the fastest run, since other programs can only make a run slower.
 
 # %%
 stack = photograph(0).expand(4, -1, -1, -1).float()
@@ -274,32 +273,6 @@ print(f"permute: 0 bytes copied; .contiguous() after it: {packed.untyped_storage
 
 
 # %%
-@contextlib.contextmanager
-def one_thread():
-    """Let torch compute on one thread only: it then never waits for a second one to get its turn."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def cost_ratio(candidate, baseline, rounds=40):
-    """How many times as long as the baseline the candidate takes (fastest runs, taken in turns)."""
-    fastest = {candidate: float("inf"), baseline: float("inf")}
-    with one_thread():
-        candidate()  # the first run of each pays for setting things up
-        baseline()
-        for _, version in itertools.product(range(rounds), (candidate, baseline)):
-            start = time.perf_counter()
-            version()
-            fastest[version] = min(fastest[version], time.perf_counter() - start)
-    return fastest[candidate] / fastest[baseline]
-
-
-JUST_NOW = "on this machine, just now, {}. Times vary: run the cell again when the machine is idle"
-
 table = torch.rand(4096, 2048)
 assert table[:, ::16].numel() == table[:256].numel()  # as many elements, but spread over 16 times the memory
 
