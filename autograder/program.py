@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import symtable
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ _CELL_MAGIC = re.compile(rf"^%%{_TRANSPARENT}\b[^\n]*(?:\n|$)")
 _LINE_MAGIC = re.compile(rf"^(\s*(?:[\w, ]+=\s*)?)%{_TRANSPARENT}[ \t]+(?:-\w+[ \t]+(?:\d+[ \t]+)?)*", re.MULTILINE)
 _OTHER_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[\w.*\[\]]+\?{1,2}\s*)$")
 _ASSIGNED_MAGIC = re.compile(r"^(\s*)([\w, ]+=\s*)[%!].*$")
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 _LONGEST_CELL = 500_000
 """Characters. A longer cell is not read: parsing takes a hundred times its size in memory."""
@@ -102,7 +106,8 @@ def read_program(cells: Sequence[Cell]) -> Program:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an invalid escape in a learner's string is no concern of ours
                 tree = ast.parse(source, filename=f"<{name}>")
-            found = [_statement(node, index, i) for i, node in enumerate(tree.body) if _is_definition(node)]
+            lines = _NEWLINE.split(source)
+            found = [_statement(node, lines, index, i) for i, node in enumerate(tree.body) if _is_definition(node)]
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             code_cells.append(CodeCell(name, source, _describe(error)))
             continue
@@ -174,9 +179,9 @@ def _is_definition(node: ast.stmt) -> bool:
             return type(node).__name__ == "TypeAlias"  # Python 3.12 and later
 
 
-def _statement(node: ast.stmt, cell: int, index: int) -> Statement:
+def _statement(node: ast.stmt, lines: Sequence[str], cell: int, index: int) -> Statement:
     binds: set[str] = set()
-    uses: set[str] = set()
+    uses = _names_read(node, lines)
     wildcard = False
     for child in ast.walk(node):
         match child:
@@ -187,17 +192,41 @@ def _statement(node: ast.stmt, cell: int, index: int) -> Statement:
                 binds |= {(alias.asname or alias.name).split(".")[0] for alias in aliases}
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 binds.add(name)
-            case ast.Name(id=name, ctx=ast.Load()):
-                uses.add(name)
-            case ast.Name(id=name):
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 binds.add(name)
-            case ast.Constant(value=str(text)) if text.isidentifier():
-                uses.add(text)  # a quoted annotation
+            case (
+                ast.arg(annotation=ast.Constant(value=str(text)))
+                | ast.AnnAssign(annotation=ast.Constant(value=str(text)))
+            ):
+                uses |= set(_IDENTIFIER.findall(text))  # a quoted annotation
             case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
                 binds |= {name.id for name in ast.walk(child) if isinstance(name, ast.Name)}
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        uses |= binds - {node.name}  # names bound inside are local to it; being generous costs nothing
         binds = {node.name}
     elif isinstance(node, ast.AugAssign):
         uses |= binds
     return Statement(cell, index, frozenset(binds), frozenset(uses), wildcard)
+
+
+def _names_read(node: ast.stmt, lines: Sequence[str]) -> set[str]:
+    """The names that a top-level statement may read from the notebook's namespace, now or when it is called.
+
+    A function's parameters and local variables are its own: were they followed, a demonstration that uses the same
+    name (``model = train(...)``) would be run for every grade.
+    """
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+    text = "\n".join(lines[first - 1 : node.end_lineno])  # with its neighbours, where a line holds several
+    try:
+        return _global_reads(symtable.symtable(text, "<cell>", "exec"))
+    except (SyntaxError, ValueError, RecursionError):  # one that begins in another's last line, say: be generous
+        return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+
+
+def _global_reads(table: symtable.SymbolTable) -> set[str]:
+    own_scope = table.get_type() == "function"
+    names = {
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if (symbol.is_global() or not own_scope) and (symbol.is_referenced() or symbol.is_declared_global())
+    }
+    return names.union(*map(_global_reads, table.get_children()))

@@ -157,6 +157,61 @@ def test_future_imports_are_always_kept() -> None:
     assert kept(found, "f").startswith("from __future__ import annotations")
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def f(model):\n    return model",
+        "def f(x):\n    model = x\n    return model",
+        "def f(x):\n    return [model for model in x]",
+        "def f(x):\n    return (lambda model: model)(x)",
+        "def f(x):\n    def inner(model):\n        return model\n    return inner(x)",
+        "def f(x):\n    return {'model': x}",
+        "class f:\n    def __init__(self, model):\n        self.model = model",
+        "f = lambda model: model",
+        "f = 1; g = 2\r\ndef h(model): return model",
+    ],
+)
+def test_names_of_its_own_are_not_looked_for_in_the_notebook(function: str) -> None:
+    """A demonstration that happens to use the name of a parameter or a local variable is not run for a grade."""
+    found = program("model = train_for_hours()", function)
+    assert "train_for_hours" not in kept(found, "f")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def f():\n    return model",
+        "def f(x=model):\n    return x",
+        "@model\ndef f(x):\n    return x",
+        "@staticmethod\n@model\ndef f(x):\n    return x",
+        "def f():\n    def inner():\n        return model\n    return inner",
+        "def f():\n    return lambda: [model for _ in range(3)]",
+        "def f(x):\n    global model\n    model = x",
+        "def f(x: 'model'):\n    return x",
+        "def f(x) -> model:\n    return x",
+        "class f(model):\n    pass",
+        "class f:\n    size = model",
+        "class f:\n    model = model",
+        "class f:\n    def g(self):\n        return model",
+        "f = [model for _ in range(3)]",
+        "a = 1; f = model",
+        "a = '''\nx'''; f = model",
+        "if True:\n    def f():\n        return model",
+        "def f(x):\n    return f'{model!r:>{x}}'",
+    ],
+)
+def test_names_of_the_notebook_are_found_wherever_a_statement_reads_them(function: str) -> None:
+    """Defaults, decorators, annotations, bases, nested functions and class bodies read the notebook's names."""
+    found = program("model = 1", "other = 2", function)
+    assert "model = 1" in kept(found, "f") and "other" not in kept(found, "f")
+
+
+def test_reading_many_statements_takes_time_in_proportion() -> None:
+    """Each statement is looked at by itself, so that ten times as many cost about ten times as much, not a hundred."""
+    found = program("x = 1\n" * 40_000)
+    assert len(found.statements) == 40_000
+
+
 def test_conditional_imports() -> None:
     found = program("try:\n    import not_there as fast\nexcept ImportError:\n    import math as fast", "f = fast.ceil")
     assert run(found, "f")["f"](1.5) == 2  # type: ignore[operator]
