@@ -35,8 +35,10 @@ def _zygote(control: socket.socket) -> None:
     import torch
 
     # imported here, once, is warm in every fork
-    with contextlib.suppress(ImportError):  # a first call of autograd would fetch it, in every fork anew
-        import torch.fx.experimental.symbolic_shapes  # noqa: F401
+    with contextlib.suppress(ImportError):
+        # The first optimiser, torch.func.grad, assert_close or call of autograd would fetch it or a part of it, in
+        # every fork anew: about a second each time.
+        import torch._dynamo  # noqa: F401
 
     import autograder.runtime  # noqa: F401
 
