@@ -1,4 +1,4 @@
-"""What probes measure with, beside the learner's code: saved tensors, host reads, and small networks to try things on.
+"""What probes measure with, beside the learner's code: what graphs hold, host reads, small networks to try things on.
 
 A probe imports from here inside its own body. Like everything that runs there, what these count can be believed only as
 far as the learner's code is honest; so a test that counts asks for right results in the same call.
@@ -94,6 +94,46 @@ class SavedTensors:
 
     def __exit__(self, *exception: object) -> None:
         self._hooks.__exit__(*exception)
+
+
+class _Token:
+    """Lives as long as the graph that it belongs to."""
+
+
+class _Passed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, living: weakref.WeakSet[_Token]) -> torch.Tensor:
+        ctx.token = _Token()
+        living.add(ctx.token)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Any) -> Any:
+        return upstream[0], None
+
+
+class GraphCounter(torch.nn.Module):
+    """A layer that hands its input on and counts the graphs that it became part of.
+
+    Unlike :class:`SavedTensors` it also counts a graph that a backward pass has already emptied, as long as something
+    (a running total, say) keeps it alive.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._living: weakref.WeakSet[_Token] = weakref.WeakSet()
+        self.history: list[int] = []
+        """How many were alive as each forward pass began."""
+
+    @property
+    def alive(self) -> int:
+        """How many there are now."""
+        return len(self._living)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """*x*, any shape and dtype, as a view with the same gradient."""
+        self.history.append(self.alive)
+        return _Passed.apply(x, self._living) if x.requires_grad else x  # type: ignore[no-untyped-call]
 
 
 class HostReads(TorchFunctionMode):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from autograder.instruments import HostReads, SavedTensors, mlp
+from autograder.instruments import GraphCounter, HostReads, SavedTensors, mlp
 
 WEIGHTS = [torch.ones(3, 2), torch.zeros(3), torch.full((1, 3), 2.0), torch.ones(1)]
 
@@ -111,3 +111,31 @@ def test_arithmetic_is_no_read() -> None:
             optimiser.step()
             total += loss.detach()
     assert reads.count == 0, reads.by_name
+
+
+def test_graph_counter_sees_graphs_that_backward_has_emptied() -> None:
+    """A running total keeps the graphs of its terms although nothing is saved in them any more."""
+    counter = GraphCounter()
+    network = torch.nn.Sequential(mlp(WEIGHTS), counter)
+    total = torch.zeros(())
+    with SavedTensors() as saved:
+        for _ in range(3):
+            loss = _loss(network)
+            loss.backward()
+            total = total + loss
+    assert saved.alive == 0 and counter.alive == 3
+    del total, loss
+    assert counter.alive == 0
+    assert counter.history == [0, 1, 2]
+    with torch.no_grad():
+        kept = _loss(network)
+    assert counter.alive == 0 and kept.isfinite()
+
+
+def test_graph_counter_changes_no_gradient() -> None:
+    """With and without it the gradients are the same, also when only some inputs need them."""
+    plain, counted = mlp(WEIGHTS), torch.nn.Sequential(GraphCounter(), mlp(WEIGHTS), GraphCounter())
+    _loss(plain).backward()
+    _loss(counted).backward()
+    for mine, theirs in zip(counted.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad)
