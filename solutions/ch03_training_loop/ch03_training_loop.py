@@ -337,7 +337,7 @@ check("train_one_epoch")
 # <details><summary>Hint 2: what to look at</summary>
 #
 # Which kinds of layer behave differently in training, and what do they do then? Lesson, section *Two modes*. For the
-# batch size: *Averages over batches*.
+# batch size: *Averages over batches*; for the memory: *What the log keeps alive*.
 #
 # </details>
 #

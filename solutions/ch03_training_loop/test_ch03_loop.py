@@ -265,7 +265,7 @@ def test_two_of_three_are_right(submission):
 
 @pytest.mark.task("validate")
 @pytest.mark.pitfall("T4")
-@pytest.mark.lesson("Two modes")
+@pytest.mark.lesson("What the log keeps alive")
 def test_validation_makes_no_graph(submission):
     """The scores that the model gives during validation belong to no autograd graph."""
     batches = [(PICTURES[:2], torch.tensor([0, 1])), (PICTURES[1:], torch.tensor([1, 0]))]

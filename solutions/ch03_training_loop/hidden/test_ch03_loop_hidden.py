@@ -375,7 +375,7 @@ def test_everything_is_as_it_was(submission, reference, digits):
 
 @pytest.mark.task("validate")
 @pytest.mark.pitfall("T4")
-@pytest.mark.lesson("Two modes")
+@pytest.mark.lesson("What the log keeps alive")
 def test_no_graph_and_grad_mode_as_before(submission, reference, digits):
     """No graph is made; afterwards gradients are computed where they were before, and only there."""
     modes = [False] * 10  # the modes are another matter
