@@ -128,7 +128,13 @@ def _key(chapter: Chapter, device: str, files: Sequence[Path]) -> str:
 
     digest = hashlib.sha256(f"{device} {torch.__version__}".encode())
     package = Path(__file__).parent
-    sources = [*files, *sorted(package.rglob("*.py")), *(file.parent / "reference.py" for file in files)]
+    # hidden tests read what lies beside them: the reference, and other implementations
+    beside = {folder for folder in (file.parent for file in files) if folder.name == "hidden"}
+    sources = [
+        *files,
+        *sorted(package.rglob("*.py")),
+        *(path for f in sorted(beside) for path in sorted(f.rglob("*.py"))),
+    ]
     for path in sources:
         if path.is_file():
             digest.update(path.read_bytes())

@@ -45,9 +45,12 @@ def candidates(chapter: Chapter) -> Iterator[Candidate]:
     """Everything that the chapter's tests are tried on."""
     yield Candidate("solution", "solution", "", chapter.solution)
     yield Candidate("starter", "starter", "", chapter.starter)
+    seen: dict[tuple[str, str], int] = {}
     for mutant in chapter.mutants():
         pitfall = mutant.region.pitfall
-        yield Candidate("mutant", f"mutant {pitfall}", mutant.task, mutant.cells, {"pitfall": pitfall})
+        number = seen[mutant.task, pitfall] = seen.get((mutant.task, pitfall), 0) + 1
+        name = f"mutant {pitfall}" if number == 1 else f"mutant {pitfall}, region {number}"
+        yield Candidate("mutant", name, mutant.task, mutant.cells, {"pitfall": pitfall})
     assert chapter.source is not None
     for kind, folder in (("wheat", "wheats"), ("decoy", "decoys"), ("chaff", "chaffs")):
         for path in sorted((chapter.source / "hidden" / folder).glob("*.py")):
