@@ -178,7 +178,7 @@ def test_exercises_hold_nothing_but_what_is_released(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_no_marker_and_no_fix_is_released(name: str) -> None:
-    """A solution cell as released has no line that only its fixes have; other cells may well do the same thing right."""
+    """A solution cell as released has no line that only its fixes have; other cells may well do the same right."""
     assert not re.search(r"BEGIN SOLUTION|END SOLUTION|### BUG", _released_text(name))
     released = {cell.grade_id: cell.source for cell in read(PROJECT / "exercises" / name / STARTER_NAME).cells}
     for cell in CHAPTERS[name].authored:
