@@ -1,4 +1,4 @@
-"""What probes measure with, beside the learner's code: what graphs hold, host reads, small networks to try things on.
+"""What probes measure with, beside the learner's code: what graphs and objects hold, host reads, small networks.
 
 A probe imports from here inside its own body. Like everything that runs there, what these count can be believed only as
 far as the learner's code is honest; so a test that counts asks for right results in the same call.
@@ -6,8 +6,11 @@ far as the learner's code is honest; so a test that counts asks for right result
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
 from collections.abc import Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -49,6 +52,31 @@ def mlp(weights: Sequence[torch.Tensor], activation: type[torch.nn.Module] = tor
         layer.bias = torch.nn.Parameter(bias.detach().clone())
         layers += [layer, activation()]
     return torch.nn.Sequential(*layers[:-1])
+
+
+def reachable_bytes(thing: object) -> int:
+    """About how many bytes *thing* keeps in memory: itself and whatever can be reached from it, storages once.
+
+    Classes, modules and functions are not followed: what they hold is there anyway.
+    """
+    found: set[int] = set()
+    storages: set[int] = set()
+    waiting, size = [thing], 0
+    while waiting:
+        item = waiting.pop()
+        if id(item) in found or isinstance(item, type | ModuleType | FunctionType | BuiltinFunctionType):
+            continue
+        found.add(id(item))
+        size += sys.getsizeof(item)
+        if isinstance(item, torch.Tensor):
+            storage = item.untyped_storage()
+            if storage.data_ptr() not in storages:
+                storages.add(storage.data_ptr())
+                size += storage.nbytes()
+        elif hasattr(item, "nbytes"):
+            size += int(item.nbytes)
+        waiting += gc.get_referents(item)
+    return size
 
 
 class _Held:

@@ -7,6 +7,7 @@ who type ``pytest exercises``.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import sys
 import tempfile
@@ -288,6 +289,8 @@ def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str
         return ""
     if isinstance(error, AssertionError):
         lines = str(error).strip().splitlines() or ["the check does not hold"]
+        # behind a message of the test's own, pytest's account of the expression is noise to a learner
+        lines = [lines[0], *itertools.takewhile(lambda line: not line.startswith("assert "), lines[1:])]
         return _capitalised("\n".join(lines[:_MESSAGE_LINES]))
     return f"The result could not be used: {type(error).__name__}: {error}"
 

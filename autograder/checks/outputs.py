@@ -113,7 +113,9 @@ def _describe(
     if close.numel() == 1:
         return f"{what} differs from what was expected: {values}."
     share = f"{wrong} of {close.numel()} elements ({wrong / close.numel():.1%})"
-    return f"{what}: {share} differ from what was expected, most by {float(error.max()):.4g}{place} ({values})."
+    most = float(error.max())
+    how_much = f"most by {most:.4g}{place}" if most < torch.inf else f"one of them{place}"
+    return f"{what}: {share} differ from what was expected, {how_much} ({values})."
 
 
 def _whole(*tensors: torch.Tensor) -> bool:

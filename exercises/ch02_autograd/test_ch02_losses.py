@@ -127,6 +127,15 @@ def test_a_row_of_zeros(submission):
 
 
 @pytest.mark.task("hint_loss")
+def test_a_short_row(submission):
+    """A row of length 0.05 counts by its direction alone: (0.03, 0.04) is 0.632 away from (0, 5)."""
+    distances, _ = submission.hint_loss.probe(
+        _distances_and_gradient, torch.tensor([[0.03, 0.04]]), torch.tensor([[0.0, 5.0]]), ALL
+    )
+    assert_matches(distances, torch.tensor([math.sqrt(0.4)]), atol=1.5e-3)
+
+
+@pytest.mark.task("hint_loss")
 @pytest.mark.pitfall("A10")
 @pytest.mark.lesson("Finite value, infinite slope")
 def test_a_row_that_equals_the_teachers(submission):
@@ -199,9 +208,17 @@ def test_curvature_of_two_classes(submission):
 
 RIGHT = """
 def implementation(student_logits, teacher_logits, temperature):
-    p = (teacher_logits.detach() / temperature).softmax(1)
-    difference = (teacher_logits.detach() / temperature).log_softmax(1) - (student_logits / temperature).log_softmax(1)
-    return torch.stack([temperature**2 * torch.dot(p[i], difference[i]) for i in range(len(p))])
+    def logs(row):
+        row = row / temperature - (row / temperature).max().detach()
+        return row - sum(score.exp() for score in row).log()
+
+    losses = []
+    for student, teacher in zip(student_logits, teacher_logits.detach()):
+        loss = 0.0
+        for log_p, log_q in zip(logs(teacher), logs(student)):
+            loss = loss + temperature**2 * log_p.exp() * (log_p - log_q)
+        losses.append(loss)
+    return torch.stack(losses)
 """
 WITHOUT_SQUARE = """
 def implementation(student_logits, teacher_logits, temperature):

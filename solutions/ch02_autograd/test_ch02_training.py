@@ -59,6 +59,30 @@ def test_log_keeps_no_graph(submission):
         raise Finding(f"after each of four batches, so many tensors were held for a backward pass: {held}")
 
 
+def _bytes_held(learner, batches):
+    """Bytes that can be reached from the log after each batch, and its summary."""
+    from autograder.instruments import reachable_bytes
+
+    log, sizes = learner.FeatureLog(), []
+    for features in batches:
+        log.add("features", features.clone())
+        sizes.append(reachable_bytes(log))
+    return sizes, log.summary()
+
+
+@pytest.mark.task("FeatureLog")
+@pytest.mark.pitfall("A5")
+@pytest.mark.lesson("What keeps a graph alive")
+def test_log_stays_small(submission):
+    """After thirty batches the log holds as many bytes as after ten."""
+    batches = [torch.tensor([[1.0], [3.0]]).expand(2, 256)] * 30
+    sizes, summary = submission.run(_bytes_held, batches)
+    expected = {"features": {"rows": 60, "mean": torch.full((256,), 2.0), "std": torch.ones(256)}}
+    assert_matches(summary, expected, dtype=False, rtol=1e-3, atol=1e-2, what="the summary")
+    if sizes[29] > sizes[9] + 1000:
+        raise Finding(f"it holds {sizes[9]:,} bytes after ten batches of 2,048 bytes, {sizes[29]:,} after thirty")
+
+
 def _rectified_after_logging(learner, features):
     log = learner.FeatureLog()
     log.add("hidden", features)
@@ -172,7 +196,8 @@ def test_penalty_pulls_at_the_weights(submission):
     args = (torch.tensor(4.0), torch.zeros(3, 1), torch.tensor([0, 1, 0]), 5.0)
     penalty, gradient, _ = submission.gradient_penalty.probe(_penalty_of_two_classes, *args)
     assert_matches(penalty, torch.tensor(4.0), what="the penalty")
-    assert_matches(gradient, torch.tensor(13.0), what="the gradient of 5 * penalty + 3 * w")
+    hint = "If it is 3: follow the penalty back to w, and look for every place where the trail ends."
+    assert_matches(gradient, torch.tensor(13.0), what="the gradient of 5 * penalty + 3 * w", hint=hint)
 
 
 # --- sample_gradient_norms --------------------------------------------------------------------------------------------

@@ -245,7 +245,9 @@ def test_setting_the_mode_returns_the_model(submission):
         model = learner.FineTuned(torch.nn.BatchNorm1d(2), 2, 3)
         return [model.eval() is model, model.training, model.train() is model, model.training]
 
-    assert_matches(submission.run(chained), [True, False, True, True], what="what comes back, and the mode")
+    eval_returns, mode_after_eval, train_returns, mode_after_train = submission.run(chained)
+    assert eval_returns and train_returns, "`train` or `eval` returns something else than the model"
+    assert_matches([mode_after_eval, mode_after_train], [False, True], what="`training` after eval() and after train()")
 
 
 # --- pooled_states ----------------------------------------------------------------------------------------------------

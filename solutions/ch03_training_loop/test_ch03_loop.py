@@ -60,7 +60,7 @@ def _one_step(learner, images, labels):
 @pytest.mark.pitfall("T5")
 @pytest.mark.lesson("What a module knows about")
 def test_all_layers_are_trained(submission, digits):
-    """With two blocks of width 8 the model trains 770 numbers, and one step of training changes every tensor of them."""
+    """With two blocks of width 8 the model trains 770 numbers, and one step of training changes every tensor."""
     n_trained, unchanged = submission.run(_one_step, *digits(seed=1, n=20))
     # 64 * 8 + 8 for the first layer, 8 * 8 + 8 + 8 for each block, 8 * 10 + 10 for the last layer
     assert_matches(n_trained, 520 + 2 * 80 + 90, what="the number of trained numbers")
@@ -148,12 +148,12 @@ def test_mean_loss_of_a_model_that_knows_nothing(submission):
 @pytest.mark.pitfall("T2", "T3")
 @pytest.mark.lesson("Accumulating gradients")
 def test_two_batches_make_one_step(submission):
-    """Two batches of one sample each, accumulated, make the step that one batch of both samples makes."""
-    images, labels = torch.eye(2), torch.tensor([0, 1])
+    """A batch of one sample and a batch of two, accumulated, make the step that one batch of all three makes."""
+    images, labels = torch.eye(3), torch.arange(3)
     batches = [(images[:1], labels[:1]), (images[1:], labels[1:])]
-    weight, _, _, _ = submission.run(_train, torch.zeros(2, 2), torch.zeros(2), batches, 2, 100.0, 1.0)
-    # each sample pulls its own column: by 1/2 (all other classes are as likely as its own), halved by the mean
-    assert_matches(weight, torch.tensor([[0.25, -0.25], [-0.25, 0.25]]), what="the weight after one step")
+    weight, _, _, _ = submission.run(_train, torch.zeros(3, 3), torch.zeros(3), batches, 2, 100.0, 1.0)
+    # each sample pulls its own column: its class up by 2/3, the others down by 1/3, and of that the mean of three
+    assert_matches(weight, (torch.eye(3) - 1 / 3) / 3, what="the weight after one step")
 
 
 @pytest.mark.task("train_one_epoch")
@@ -258,7 +258,7 @@ def test_validation_of_a_single_batch(submission):
 @pytest.mark.pitfall("T14")
 @pytest.mark.lesson("Averages over batches")
 def test_two_of_three_are_right(submission):
-    """Two samples in the first batch are right, one in the second is wrong: accuracy 2/3, and the mean of three losses."""
+    """Two samples in the first batch are right, one in the second is wrong: accuracy 2/3, and the mean of 3 losses."""
     result, _ = submission.run(_validate_plain, PLAIN)
     assert_matches(result, {"loss": PLAIN_LOSS, "accuracy": 2 / 3})
 
@@ -280,7 +280,7 @@ def _validate_normalised(learner, batches):
     from autograder.instruments import mlp
 
     torch.manual_seed(4)  # for Dropout, should it be at work
-    norm = torch.nn.BatchNorm1d(2, eps=0.0)
+    norm = torch.nn.BatchNorm1d(2, eps=1e-12)
     norm.running_mean.fill_(1.0)
     norm.running_var.fill_(4.0)
     model = torch.nn.Sequential(norm, torch.nn.Dropout(0.5), mlp([torch.eye(2), torch.zeros(2)]))
@@ -317,7 +317,7 @@ def _modes_after(learner, batches, frozen):
 @pytest.mark.pitfall("T1")
 @pytest.mark.lesson("Two modes")
 def test_a_frozen_layer_stays_frozen(submission):
-    """After validation each module is in the mode that it was in: one that was frozen in eval mode, and its neighbours."""
+    """After validation each module is in the mode that it was in: one frozen in eval mode, and its neighbours."""
     batches = [(PICTURES, torch.tensor([0, 1, 0]))]
     modes, result = submission.run(_modes_after, batches, True)
     assert_matches(result["accuracy"], 2 / 3, what="the accuracy")

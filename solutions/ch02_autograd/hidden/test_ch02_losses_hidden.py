@@ -416,7 +416,12 @@ def test_training_with_a_penalty(submission, reference, digits):
 # --- check_distillation_loss ------------------------------------------------------------------------------------------
 
 _HERE = Path(__file__).parent
-_RIGHT = read_variants(_HERE / "wheats" / "distillation_loss.py")
+_RIGHT = [
+    variant
+    for variant in read_variants(_HERE / "wheats" / "distillation_loss.py")
+    # right to the tolerances of our tests, but a learner's test may well be stricter about large logits
+    if variant.facts.get("rounds") != "coarsely"
+]
 _WRONG = [
     variant
     for variant in read_variants(_HERE / "chaffs" / "distillation_loss.py")

@@ -127,32 +127,12 @@ def test_no_graph_is_kept(submission, reference):
 
 def _bytes_held(learner, batches):
     """Bytes that can be reached from the log after each batch, and its summary."""
-    import gc
-    import sys
-    from types import BuiltinFunctionType, FunctionType, ModuleType
-
-    def held_by(log):
-        found, waiting, size = {}, [log], 0
-        while waiting:
-            item = waiting.pop()
-            if id(item) in found or isinstance(item, type | ModuleType | FunctionType | BuiltinFunctionType):
-                continue
-            found[id(item)] = item
-            size += sys.getsizeof(item)
-            if isinstance(item, torch.Tensor):
-                storage = item.untyped_storage()
-                if storage.data_ptr() not in found:
-                    found[storage.data_ptr()] = storage
-                    size += storage.nbytes()
-            elif hasattr(item, "nbytes"):
-                size += item.nbytes
-            waiting += gc.get_referents(item)
-        return size
+    from autograder.instruments import reachable_bytes
 
     log, sizes = learner.FeatureLog(), []
     for features in batches:
         log.add("features", features.clone())
-        sizes.append(held_by(log))
+        sizes.append(reachable_bytes(log))
     return sizes, log.summary()
 
 

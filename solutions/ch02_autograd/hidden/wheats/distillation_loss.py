@@ -83,6 +83,7 @@ def distillation_loss(student_logits, teacher_logits, temperature):
 
 
 # %% sample-by-sample
+# rounds: coarsely
 def distillation_loss(student_logits, teacher_logits, temperature):
     losses = []
     for student, teacher in zip(student_logits / temperature, teacher_logits.detach() / temperature):

@@ -207,7 +207,7 @@ class FineTuned(nn.Module):
 # %% train-returns-nothing
 # misconception: train() is called for what it does, nobody looks at what it returns
 # fails: test_setting_the_mode_returns_the_model, test_steps_of_fine_tuning
-# says: What comes back, and the mode
+# says: returns something else than the model
 class FineTuned(nn.Module):
     def __init__(self, body, n_features, n_classes):
         super().__init__()

@@ -1,6 +1,6 @@
 # %% divided-by-accumulate
 # misconception: a loss divided by the number of batches is what accumulation needs, always
-# fails: test_backward_before_the_next_forward, test_batches_go_through_one_by_one, test_batches_of_unequal_sizes, test_batches_that_are_left_over_count, test_gradients_from_before, test_total_norm_is_limited
+# fails: test_backward_before_the_next_forward, test_batches_go_through_one_by_one, test_batches_of_unequal_sizes, test_batches_that_are_left_over_count, test_gradients_from_before, test_total_norm_is_limited, test_two_batches_make_one_step
 # says: `accumulate=4`, a step is made
 def train_one_epoch(model, batches, optimiser, accumulate, max_norm):
     model.train()
@@ -21,7 +21,7 @@ def train_one_epoch(model, batches, optimiser, accumulate, max_norm):
 
 # %% divided-by-the-group
 # misconception: batches count alike, however many samples they have
-# fails: test_backward_before_the_next_forward, test_batches_go_through_one_by_one, test_batches_of_unequal_sizes, test_gradients_from_before, test_total_norm_is_limited
+# fails: test_backward_before_the_next_forward, test_batches_go_through_one_by_one, test_batches_of_unequal_sizes, test_gradients_from_before, test_total_norm_is_limited, test_two_batches_make_one_step
 # says: that of the mean over all of its samples
 def train_one_epoch(model, batches, optimiser, accumulate, max_norm):
     model.train()
@@ -43,7 +43,7 @@ def train_one_epoch(model, batches, optimiser, accumulate, max_norm):
 # %% sum-of-means
 # misconception: gradients that add up are what accumulation is meant to give
 # fails: test_backward_before_the_next_forward, test_batches_go_through_one_by_one, test_batches_of_unequal_sizes, test_each_step_has_a_gradient_of_its_own, test_gradients_from_before, test_the_log_costs_nothing, test_total_norm_is_limited, test_two_batches_make_one_step
-# says: make the step that one batch of both samples makes
+# says: make the step that one batch of all three makes
 def train_one_epoch(model, batches, optimiser, accumulate, max_norm):
     model.train()
     total, seen = 0.0, 0
@@ -237,7 +237,7 @@ def train_one_epoch(model, batches, optimiser, accumulate, max_norm):
 # %% cleared-for-each-batch
 # misconception: backward needs clean gradients
 # fails: test_backward_before_the_next_forward, test_batches_go_through_one_by_one, test_batches_of_unequal_sizes, test_each_step_has_a_gradient_of_its_own, test_gradients_from_before, test_the_log_costs_nothing, test_total_norm_is_limited, test_two_batches_make_one_step
-# says: make the step that one batch of both samples makes
+# says: make the step that one batch of all three makes
 def train_one_epoch(model, batches, optimiser, accumulate, max_norm):
     model.train()
     total, seen = 0.0, 0
