@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 _READS = frozenset(
     {
@@ -187,4 +188,31 @@ class HostReads(TorchFunctionMode):
         rebuilt = name in ("tensor", "as_tensor") and args and isinstance(args[0], list | tuple)
         if name in _READS or (rebuilt and any(isinstance(item, torch.Tensor) for item in args[0])):
             self.by_name[name] = self.by_name.get(name, 0) + 1
+        return func(*args, **(kwargs or {}))
+
+
+_PRODUCTS = frozenset({"mm", "bmm", "mv", "dot", "addmm", "addmv", "baddbmm", "addbmm", "convolution", "linear"})
+"""Names of the operators that are a matrix product or a convolution, as they arrive below autograd and autocast."""
+
+
+class MatmulDtypes(TorchDispatchMode):
+    """Counts matrix products by the dtype that they are computed in.
+
+    ``counts`` maps ``"torch.bfloat16"`` and the like to the number of products, convolutions and fused attentions. They
+    are seen below autocast, so what counts is the dtype that the kernel gets; backward passes inside count as well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.counts: dict[str, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = func.overloadpacket.__name__
+        if name in _PRODUCTS or "scaled_dot_product" in name:
+            # the second tensor is a factor in all of them; the first may be what is added to the product
+            factors = [item for item in args[:3] if isinstance(item, torch.Tensor)]
+            dtype = str(factors[min(1, len(factors) - 1)].dtype)
+            self.counts[dtype] = self.counts.get(dtype, 0) + 1
         return func(*args, **(kwargs or {}))

@@ -7,7 +7,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from autograder.instruments import GraphCounter, HostReads, SavedTensors, mlp
+from autograder.instruments import (
+    GraphCounter,
+    HostReads,
+    MatmulDtypes,
+    SavedTensors,
+    mlp,
+    reachable_bytes,
+)
 
 WEIGHTS = [torch.ones(3, 2), torch.zeros(3), torch.full((1, 3), 2.0), torch.ones(1)]
 
@@ -139,3 +146,51 @@ def test_graph_counter_changes_no_gradient() -> None:
     _loss(counted).backward()
     for mine, theirs in zip(counted.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad)
+
+
+def test_reachable_bytes_grow_with_what_is_kept() -> None:
+    """Tensors, views of one storage and arrays are followed; a storage counts once."""
+
+    class Log:
+        def __init__(self) -> None:
+            self.kept: list[object] = []
+
+    log = Log()
+    empty = reachable_bytes(log)
+    rows = torch.zeros(1000)
+    log.kept.append(rows)
+    one = reachable_bytes(log)
+    assert 4000 <= one - empty < 5000
+    log.kept.append({"view": rows[:10]})
+    assert reachable_bytes(log) - one < 1000
+    log.kept.append(torch.zeros(1000).numpy())
+    assert 4000 <= reachable_bytes(log) - one < 6000
+
+
+def test_products_are_counted_in_the_dtype_that_they_run_in() -> None:
+    """Below autocast, with a bias or without, batched or not, in forward and in backward."""
+    layer = torch.nn.Linear(4, 3)
+    x = torch.ones(2, 4, requires_grad=True)
+    with MatmulDtypes() as products:
+        layer(x)
+        assert products.counts == {"torch.float32": 1}
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = layer(x)
+            assert products.counts == {"torch.float32": 1, "torch.bfloat16": 1}
+            y @ y.T
+            torch.bmm(y[None], y.T[None])
+            torch.nn.functional.conv1d(torch.ones(1, 1, 5), torch.ones(1, 1, 2))
+        assert products.counts == {"torch.float32": 1, "torch.bfloat16": 4}
+        layer(x).sum().backward()
+    assert products.counts["torch.float32"] == 4
+    before = dict(products.counts)
+    layer(x)
+    assert products.counts == before
+
+
+def test_a_fused_attention_counts_as_a_product() -> None:
+    """However torch carries it out."""
+    q = torch.ones(1, 2, 3, 4, dtype=torch.bfloat16)
+    with MatmulDtypes() as products:
+        torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    assert set(products.counts) == {"torch.bfloat16"}
