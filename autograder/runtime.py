@@ -12,12 +12,17 @@ import linecache
 import sys
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from autograder.errors import WireError
 from autograder.wire import encode
 
+_INSTRUMENTS_NAME = "autograder.instruments"
+_INSTRUMENTS_FILE = Path(__file__).with_name("instruments.py")
+_INSTRUMENTS = compile(_INSTRUMENTS_FILE.read_bytes(), str(_INSTRUMENTS_FILE), "exec", dont_inherit=True)
+"""Read before any code of the learner's runs."""
 OUTPUT_TAIL = 4_000
 """Characters of what the learner's code prints that are kept, to be shown beside a failure."""
 _FUTURE_FLAG = __future__.annotations.compiler_flag
@@ -133,10 +138,11 @@ class Runtime:
             return getattr(learner, request["function"]), ()
         source = request["probe"]
         if source not in self._probes:
-            namespace: dict[str, Any] = {}
             filename = f"<probe {request['function']}>"
             linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-            exec(compile("import torch\n" + source, filename, "exec", dont_inherit=True), namespace)
+            tree = ast.parse("import torch\n" + source, filename)
+            namespace = _own_instruments(tree)
+            exec(compile(tree, filename, "exec", dont_inherit=True), namespace)
             self._probes[source] = namespace[request["function"]]
         return self._probes[source], (learner,)
 
@@ -152,6 +158,34 @@ class Runtime:
     def _go(self, request: dict[str, Any]) -> list[Any]:
         # the inputs live on until the next stage: giving their memory back would count as the learner's time
         return [function(*args, **kwargs) for function, args, kwargs in self._staged]
+
+
+class _InstrumentsTaken(ast.NodeTransformer):
+    """Takes a probe's imports from ``autograder.instruments`` out and notes what they bind: name -> name there."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        """Replace one import."""
+        if node.module != _INSTRUMENTS_NAME:
+            return node
+        self.names |= {alias.asname or alias.name: alias.name for alias in node.names}
+        return ast.copy_location(ast.Pass(), node)
+
+
+def _own_instruments(probe: ast.Module) -> dict[str, Any]:
+    """What a probe imports from ``autograder.instruments``, in copies of its own; the imports are taken out of it.
+
+    The learner's code runs in the same process and may have changed the module that everybody imports.
+    """
+    taken = _InstrumentsTaken()
+    taken.visit(probe)
+    if not taken.names:
+        return {}
+    module = ModuleType(_INSTRUMENTS_NAME)
+    exec(_INSTRUMENTS, module.__dict__)
+    return {name: getattr(module, there) for name, there in taken.names.items()}
 
 
 def describe(error: BaseException) -> dict[str, Any]:

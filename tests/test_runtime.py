@@ -144,3 +144,47 @@ def test_tail_buffer_is_a_stream() -> None:
     print("a", 1, file=buffer, flush=True)  # type: ignore[call-overload]
     assert buffer.take() == "a 1\n"
     assert not buffer.isatty()
+
+
+_TAMPERED = """
+import torch
+from autograder import instruments
+
+instruments.SavedTensors.alive = property(lambda self: 0)
+instruments.HostReads.count = property(lambda self: 0)
+instruments.mlp = lambda *args, **kwargs: torch.nn.Identity()
+
+
+def loss(x):
+    instruments.SavedTensors.alive = property(lambda self: 0)
+    import sys
+    sys.modules["autograder.instruments"] = None
+    value = (x * x).sum()
+    value.item()
+    return value
+"""
+_PROBE = """
+def measured(learner, x):
+    from autograder.instruments import HostReads as Reads, SavedTensors, mlp
+    with SavedTensors() as saved, Reads() as reads:
+        kept = learner.loss(x.requires_grad_())
+    return saved.alive > 0, reads.count, type(mlp([x[:1, None], x[:1]])).__name__
+"""
+
+
+def test_a_probe_measures_with_instruments_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that changes the shared module, before it is called or while it runs, changes nothing of what is counted."""
+    import sys
+
+    import torch
+
+    from autograder import instruments
+
+    for name, attribute in ((instruments.SavedTensors, "alive"), (instruments.HostReads, "count")):
+        monkeypatch.setattr(name, attribute, getattr(name, attribute))  # given back afterwards
+    monkeypatch.setattr(instruments, "mlp", instruments.mlp)
+    monkeypatch.setitem(sys.modules, "autograder.instruments", instruments)
+    runtime = Runtime({})
+    assert load(runtime, ("a", _TAMPERED)) == {"value": []}
+    request = {"op": "call", "probe": _PROBE, "function": "measured", "args": (torch.ones(2),), "kwargs": {}}
+    assert runtime.handle(request) == {"value": (True, 1, "Sequential")}
