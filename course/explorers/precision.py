@@ -282,14 +282,17 @@ _LINES: Final = (
 
 
 def _bars(place: str, step: int, exponent: int) -> list[list[tuple[float, float, float]]]:
-    """For each fate in fp16 the bars as (left edge, bottom, height): a bar for each power of two, fates stacked."""
+    """For each fate in fp16 the bars as (left edge, bottom, height): a bar for each power of two, fates stacked.
+
+    Heights are relative to the highest stack.
+    """
     numbers = gradients(place, step)
     scaled = numbers[numbers != 0] * 2.0**exponent
     _, kinds = _kinds(scaled, torch.float16)
     # frexp puts the mantissa into 0.5..1, so the power of two below a number is one less.
     columns = (scaled.frexp().exponent - 1).clamp(_LEFT, _RIGHT - 1) - _LEFT
     counts = torch.bincount(kinds * (_RIGHT - _LEFT) + columns, minlength=4 * (_RIGHT - _LEFT)).view(4, -1)
-    shares = counts.double() / len(scaled)
+    shares = counts.double() / counts.sum(dim=0).max()
     bottoms = shares.cumsum(dim=0) - shares
     return [
         [
@@ -298,18 +301,6 @@ def _bars(place: str, step: int, exponent: int) -> list[list[tuple[float, float,
         ]
         for kind in range(4)
     ]
-
-
-@lru_cache(maxsize=1)
-def _highest() -> float:
-    """The height of the highest bar there is, whatever is chosen: a scale only moves the bars."""
-    highest = 0.0
-    for place in PLACES:
-        for step in STEPS:
-            numbers = gradients(place, step)
-            counts = numbers[numbers != 0].frexp().exponent.unique(return_counts=True)[1]
-            highest = max(highest, (counts.max() / counts.sum()).item())
-    return highest
 
 
 class PrecisionDrawing:
@@ -346,16 +337,16 @@ class PrecisionDrawing:
 
     def _draw_histogram_axes(self) -> None:
         axes = self._histogram
-        axes.set(xlim=(_LEFT, _RIGHT), ylim=(0, 1.35 * _highest()), xticks=[])
+        axes.set(xlim=(_LEFT, _RIGHT), ylim=(0, 1.45), xticks=[], yticks=[])
         axes.set_title("gradients times the loss scale, coloured by what fp16 does", fontsize=11)
-        axes.set_ylabel("share", fontsize=10)
+        axes.set_ylabel("how many", fontsize=10)
         axes.tick_params(labelsize=9)
         for at in (-25, -14, 16):
             axes.axvline(at, color=style.GREY, linewidth=1, linestyle=":")
         handles = [
             Rectangle((0, 0), 1, 1, facecolor=color, edgecolor=style.INK, hatch=hatch) for _, color, hatch in _LOOKS
         ]
-        axes.legend(handles, [name for name, *_ in _LOOKS], fontsize=9, loc="upper left")
+        axes.legend(handles, [name for name, *_ in _LOOKS], fontsize=9, loc="upper left", ncols=2)
 
     def _draw_number_lines(self) -> None:
         axes = self._ranges
@@ -366,11 +357,11 @@ class PrecisionDrawing:
             axes.barh(-row, top - normal, 0.62, normal, color=style.PALE_BLUE, edgecolor=style.INK)
             axes.barh(-row, normal - lowest, 0.62, lowest, color=style.MID_ORANGE, edgecolor=style.INK, hatch="///")
             digits_kept = round(-math.log2(limits.eps))
-            axes.text(1, -row, f"{digits_kept} bits after the first", fontsize=9, ha="center", va="center")
+            axes.text(1, -row, f"{digits_kept} bits", fontsize=9, ha="center", va="center")
         axes.set(xlim=(_LEFT, _RIGHT), ylim=(-2.5, 0.5), yticks=[0, -1, -2], yticklabels=list(FORMATS))
         ticks = [-60, -40, -24, -14, 0, 16, 32]
         axes.set_xticks(ticks, [f"$2^{{{tick}}}$" for tick in ticks])
-        axes.set_xlabel("size of the number (fp32 and bf16: from $2^{-126}$ to $2^{128}$)", fontsize=10)
+        axes.set_xlabel("size (fp32 and bf16: from $2^{-126}$ to $2^{128}$), bits of the fraction", fontsize=10)
         axes.tick_params(labelsize=9)
 
     def _draw_curves(self) -> None:
@@ -378,7 +369,7 @@ class PrecisionDrawing:
         for (run, curve), (color, dashes, width) in zip(training_curves().items(), _LINES, strict=True):
             axes.semilogy(curve, color=color, linestyle=dashes, linewidth=width, label=run)
         axes.set_title("training loss", fontsize=11)
-        axes.set_xlabel("steps of the optimiser (line: the one on the left)", fontsize=10)
+        axes.set_xlabel("steps (line: the one on the left)", fontsize=10)
         axes.tick_params(labelsize=9)
         axes.legend(fontsize=9, loc="lower left")
 

@@ -19,7 +19,7 @@ def validate(model, batches):
 # %% train-mode-for-everyone
 # misconception: after validation comes training
 # fails: test_a_frozen_layer_stays_frozen, test_everything_is_as_it_was
-# says: one that was frozen in eval mode, and its neighbours
+# says: one frozen in eval mode, and its neighbours
 def validate(model, batches):
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -37,7 +37,7 @@ def validate(model, batches):
 # %% mode-of-the-root
 # misconception: a model has one mode
 # fails: test_a_frozen_layer_stays_frozen, test_everything_is_as_it_was
-# says: one that was frozen in eval mode, and its neighbours
+# says: one frozen in eval mode, and its neighbours
 def validate(model, batches):
     training = model.training
     model.eval()
