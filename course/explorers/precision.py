@@ -337,7 +337,7 @@ class PrecisionDrawing:
 
     def _draw_histogram_axes(self) -> None:
         axes = self._histogram
-        axes.set(xlim=(_LEFT, _RIGHT), ylim=(0, 1.45), xticks=[], yticks=[])
+        axes.set(xlim=(_LEFT, _RIGHT), ylim=(0, 1.6), xticks=[], yticks=[])
         axes.set_title("gradients times the loss scale, coloured by what fp16 does", fontsize=11)
         axes.set_ylabel("how many", fontsize=10)
         axes.tick_params(labelsize=9)
