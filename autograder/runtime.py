@@ -11,7 +11,7 @@ import builtins
 import linecache
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,6 +96,8 @@ class Runtime:
             namespace["__builtins__"] = builtins
         self.namespace = namespace
         self.problems: list[dict[str, Any]] = []
+        self.operations: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        """Further requests that can be made of it, by name."""
         self._flags = 0
         self._probes: dict[str, Any] = {}
         self._staged: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
@@ -103,7 +105,8 @@ class Runtime:
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request: ``load``, ``call``, ``stage`` or ``go``; the reply has ``value`` or ``error``."""
         try:
-            return {"value": getattr(self, f"_{request['op']}")(request)}
+            operation = self.operations.get(request["op"]) or getattr(self, f"_{request['op']}")
+            return {"value": operation(request)}
         except Missing as missing:
             return {"error": {"kind": "Missing", "message": str(missing), "where": ""}}
         except WireError as error:
@@ -131,7 +134,7 @@ class Runtime:
                     self.problems.append({"cell": cell["name"], **describe(error)})
         return self.problems
 
-    def _target(self, request: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    def target(self, request: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The function to call and the arguments that go before the request's own."""
         learner = Learner(self.namespace)
         if "probe" not in request:
@@ -147,12 +150,12 @@ class Runtime:
         return self._probes[source], (learner,)
 
     def _call(self, request: dict[str, Any]) -> Any:
-        function, before = self._target(request)
+        function, before = self.target(request)
         return function(*before, *request["args"], **request["kwargs"])
 
     def _stage(self, request: dict[str, Any]) -> None:
         """Take the inputs of calls that will be timed, so that their transfer is over when the clock starts."""
-        function, before = self._target(request)
+        function, before = self.target(request)
         self._staged = [(function, (*before, *args), kwargs) for args, kwargs in request["calls"]]
 
     def _go(self, request: dict[str, Any]) -> list[Any]:

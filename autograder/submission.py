@@ -310,6 +310,28 @@ class Submission:
         message = {"op": "call", "probe": source, "function": name, "args": args, "kwargs": kwargs}
         return self._ask(message, _attributes_of_first_parameter(source))
 
+    def on_ranks(self, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0) -> list[Any]:
+        """Run ``probe(learner, rank, world_size, *args)`` on each rank of a new group: what became of each rank.
+
+        The ranks are processes of their own in a gloo group that has been set up, see
+        :func:`autograder.ranks.run_ranks`; :mod:`autograder.checks.ranks` makes a verdict of the outcomes. A probe is
+        sent as source, as in :meth:`run`. It needs a worker that forks: there is none in a live kernel.
+        """
+        source, name = _source(probe)
+        message = {
+            "op": "ranks",
+            "probe": source,
+            "function": name,
+            "args": args,
+            "world_size": world_size,
+            "timeout": timeout,
+        }
+        names = _attributes_of_first_parameter(source)
+        outcomes: list[Any] = self._asked(
+            message, names, lambda runner: runner.request(message, timeout + self.timeout)
+        )
+        return outcomes
+
     def close(self) -> None:
         """End the process behind this submission; the next call starts afresh."""
         if self._runner is not None:

@@ -40,7 +40,7 @@ def _zygote(control: socket.socket) -> None:
         # every fork anew: about a second each time.
         import torch._dynamo  # noqa: F401
 
-    import autograder.runtime  # noqa: F401
+    import autograder.ranks  # noqa: F401
 
     prepare_zygote()
     gc.collect()
@@ -148,6 +148,7 @@ def _reap(control: socket.socket, uses: dict[int, ForkedUse]) -> None:
 
 def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None:
     """Answer requests until the judge closes the channel."""
+    from autograder.ranks import operation
     from autograder.runtime import Runtime, TailBuffer, encode_reply
     from autograder.wire import decode
 
@@ -161,6 +162,7 @@ def _serve(channel: socket.socket, limits: dict[str, int], threads: int) -> None
     torch.set_num_threads(threads)
     _rehearse()
     runtime = Runtime()
+    runtime.operations["ranks"] = operation(runtime)
     device = "cpu"
     for stream in (0, 1, 2):  # only now: until here stderr carries our own troubles
         descriptor = os.open(os.devnull, os.O_RDWR)

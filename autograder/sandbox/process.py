@@ -30,7 +30,7 @@ from autograder.replies import value_of
 from autograder.sandbox.backends import BACKENDS, Launch
 from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
 
-_STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "census.py", "confinement.py", "worker.py")
+_STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "ranks.py", "census.py", "confinement.py", "worker.py")
 """All that a worker itself needs of this package; nothing else of it can be read from inside ..."""
 _OFFERED = ("instruments.py", "pictures.py")
 """... but what probes measure with, and the pictures and digits that a learner's own code may use."""

@@ -1,0 +1,72 @@
+"""Verdicts about ranks: did all of them come back, and if not, who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autograder.errors import Finding, LearnerException
+from autograder.ranks import NOTED
+from autograder.replies import value_of
+from autograder.submission import Submission
+
+
+def values_on_ranks(
+    submission: Submission, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0
+) -> list[Any]:
+    """What ``probe(learner, rank, world_size, *args)`` returned on each rank, by rank.
+
+    Raises :class:`~autograder.errors.Finding` where a rank hangs or its process ended, with the rank and the call it is
+    in; where a rank raised, that :class:`~autograder.errors.LearnerException`.
+    """
+    return [outcome["value"] for outcome in outcomes_on_ranks(submission, probe, world_size, *args, timeout=timeout)]
+
+
+def outcomes_on_ranks(
+    submission: Submission, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0
+) -> list[Mapping[str, Any]]:
+    """The same with all that is known about each rank; ``collectives`` counts what gloo carried out, by name."""
+    outcomes = submission.on_ranks(probe, world_size, *args, timeout=timeout)
+    if not _is_well_formed(outcomes, world_size):
+        raise AssertionError("the ranks gave no answer that could be read")
+    states = [outcome["state"] for outcome in outcomes]
+    if "died" in states or "waiting" in states:
+        raise Finding("; ".join(_told(outcome) for outcome in outcomes))
+    for outcome in outcomes:
+        if outcome["state"] == "raised":
+            try:
+                value_of(outcome)
+            except LearnerException as error:
+                raise LearnerException(f"{error} (on rank {outcome['rank']} of {world_size})", error.kind) from None
+    return outcomes
+
+
+def _is_well_formed(outcomes: Any, world_size: int) -> bool:
+    return (
+        isinstance(outcomes, Sequence)
+        and len(outcomes) == world_size
+        and all(
+            isinstance(outcome, Mapping)
+            and outcome.get("rank") == rank
+            and outcome.get("state") in ("returned", "raised", "died", "waiting")
+            and isinstance(outcome.get("number"), int)
+            and (outcome["state"] != "returned" or ("value" in outcome and "collectives" in outcome))
+            for rank, outcome in enumerate(outcomes)
+        )
+    )
+
+
+def _told(outcome: Mapping[str, Any]) -> str:
+    """One rank's fate in words. The name of a call is believed only if it is one of those that are noted."""
+    rank, number = outcome["rank"], outcome["number"]
+    call = outcome.get("call")
+    inside = (
+        f"in `{call}`, its call number {number}" if call in NOTED else f"in no collective call, after {number} of them"
+    )
+    if outcome["state"] == "waiting":
+        return f"rank {rank} still waits {inside}"
+    if outcome["state"] == "died":
+        return f"the process of rank {rank} ended {inside}"
+    if outcome["state"] == "raised":
+        return f"rank {rank} raised an exception {inside}"
+    return f"rank {rank} had come back, after {number} calls"
