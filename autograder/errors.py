@@ -9,6 +9,7 @@
     ├── IsolationUnavailable       the machine cannot isolate other people's code as asked
     ├── WireError                  bytes from a worker that are not a message of ours
     ├── SandboxError               the sandbox failed; never the learner's fault
+    ├── RanksError                 ranks that a learner launched from a notebook did not all come back
     └── LearnerError               the learner's code went wrong while a test used it
         ├── LearnerException       it raised
         ├── LearnerMissing         it does not define what a test asks for
@@ -47,6 +48,14 @@ class WireError(ClinicError):
 
 class SandboxError(ClinicError):
     """A sandbox could not be started or broke down."""
+
+
+class RanksError(ClinicError):
+    """Ranks did not all come back; the text says what became of each, and who waits for whom."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback, which would lead through code of ours."""
+        return [f"RanksError: {self}"]
 
 
 class LearnerError(ClinicError):

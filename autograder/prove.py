@@ -6,9 +6,12 @@ something does not hold.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
@@ -77,10 +80,8 @@ def prove(
         report = _grade(candidate, grading, reports[0][1] if reports else None, used)
         found = _judge(candidate, report)
         if report_progress:
-            print(
-                f"  {candidate.task or 'all tasks':18} {candidate.name:42} {'; '.join(found) or 'as it should be'}",
-                flush=True,
-            )
+            verdict = "; ".join(found) or "as it should be"
+            print(f"  {chapter.name[:4]} {candidate.task or 'all tasks':24} {candidate.name:42} {verdict}", flush=True)
         problems += [f"{chapter.name}, {candidate.task}, {candidate.name}: {text}" for text in found]
         reports.append((candidate, report))
     problems += _untouched_tests(chapter, reports)
@@ -217,18 +218,28 @@ A test is a guard where the starter passes it: it earns nothing and, failing, co
 
 
 def prove_all(root: Path, names: Sequence[str] = (), report_progress: bool = False) -> tuple[str, list[str]]:
-    """Prove the chapters named (or all): the matrix as text, and the problems."""
-    parts, problems = [_PREFACE], []
+    """Prove the chapters named (or all), as many at a time as there are cores: the matrix, and the problems.
+
+    Timed tests take turns all the same, since they hold a lock.
+    """
+    chosen = [name for name in find_chapters(root) if not names or name in names]
+    jobs = [(root, name, report_progress) for name in chosen]
+    # a new interpreter for each: a fork of a process that has computed with torch may hang
+    with ProcessPoolExecutor(
+        min(len(chosen), os.cpu_count() or 1), get_context("spawn"), max_tasks_per_child=1
+    ) as pool:
+        proofs = list(pool.map(_prove_one, jobs))
+    return "\n".join([_PREFACE, *(text for text, _ in proofs)]), [problem for _, found in proofs for problem in found]
+
+
+def _prove_one(job: tuple[Path, str, bool]) -> tuple[str, list[str]]:
+    root, name, report_progress = job
+    chapter = find_chapters(root)[name]
+    if report_progress:
+        print(name, flush=True)
     with Host("auto") as host:
-        for name, chapter in find_chapters(root).items():
-            if names and name not in names:
-                continue
-            if report_progress:
-                print(name)
-            reports, found = prove(chapter, host, report_progress)
-            problems += found
-            parts.append(matrix(chapter, reports))
-    return "\n".join(parts), problems
+        reports, problems = prove(chapter, host, report_progress)
+    return matrix(chapter, reports), problems
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,8 +1,9 @@
 """Ranks as real processes: one function in several processes of a gloo group, and what became of each.
 
-Runs beside the learner's code, in the worker. Each rank is a fork, so the function may come from anywhere, a notebook's
-cell included; that is safe only in a process that computes on one thread, as the worker does. Processes find each other
-through a file, never through a port that could be taken.
+Two ways to start them. A *fork* of a process that computes on one thread, as the worker does, takes a tenth of a
+second and needs nothing of the function. A *spawned* rank is a new interpreter that first runs the definitions that the
+function needs: some seconds, but from any process and on any system, a notebook's kernel included (:func:`launch`).
+Either way the processes find each other through a file, never through a port that could be taken.
 """
 
 from __future__ import annotations
@@ -10,22 +11,24 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import select
-import shutil
 import signal
 import struct
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
-from autograder.runtime import Runtime, describe, encode_reply
-from autograder.wire import decode
+from autograder.errors import RanksError
+from autograder.runtime import Runtime, TailBuffer, describe, encode_reply
+from autograder.wire import decode, encode
 
 STALL_S = 6.0
 """When every rank that is left has been in the same collective call for so long, none of them will come back."""
@@ -59,68 +62,104 @@ _CRUMB = struct.Struct("<iI")
 _NOWHERE = -1
 
 
-def run_ranks(function: Callable[[int], Any], world_size: int, timeout: float) -> list[dict[str, Any]]:
-    """Run ``function(rank)`` on each rank of a new group and return what became of each, by rank.
-
-    Each outcome has ``state``: ``returned`` (with ``value``, plain data), ``raised`` (with ``error`` as
-    :func:`~autograder.runtime.describe` gives it), ``died`` (its process ended), or ``waiting`` (it had not come back
-    after *timeout* seconds, or when nobody was left who could have helped it). ``call`` and ``number`` say which noted
-    call (:data:`NOTED`) it is in, or was in last, and how many it had begun; ``collectives`` counts what the backend
-    carried out, those that DistributedDataParallel starts included. No process outlives the call.
-    """
-    folder = tempfile.mkdtemp(prefix="ranks-")
-    crumbs = mmap.mmap(-1, _CRUMB.size * world_size)  # shared with the forks
-    children: dict[int, tuple[int, int]] = {}
-    try:
-        for rank in range(world_size):
-            _CRUMB.pack_into(crumbs, _CRUMB.size * rank, _NOWHERE, 0)
-        for rank in range(world_size):
-            read_end, write_end = os.pipe()
-            pid = os.fork()
-            if pid == 0:
-                os.close(read_end)
-                _be_rank(function, rank, world_size, os.path.join(folder, "rendezvous"), crumbs, write_end, timeout)
-            os.close(write_end)
-            children[rank] = pid, read_end
-        answers = _collect({end: rank for rank, (_, end) in children.items()}, crumbs, timeout)
-        return [_outcome(rank, answers.get(rank), crumbs) for rank in range(world_size)]
-    finally:
-        for pid, end in children.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            os.close(end)
-        crumbs.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def operation(runtime: Runtime) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
     """The request ``ranks`` of a worker: run a probe as ``probe(learner, rank, world_size, *args)`` on each rank."""
 
     def ranks(request: dict[str, Any]) -> list[dict[str, Any]]:
-        function, before = runtime.target(request)
-        world_size = request["world_size"]
-        return run_ranks(
-            lambda rank: function(*before, rank, world_size, *request["args"]), world_size, request["timeout"]
-        )
+        if hasattr(os, "fork"):
+            call = _call(runtime, request)
+            return _run(lambda *of_rank: _fork(call, *of_rank), request["world_size"], request["timeout"])
+        return run_spawned(runtime.loaded, request)
 
     return ranks
 
 
-def _collect(waiting: dict[int, int], crumbs: mmap.mmap, timeout: float) -> dict[int, bytes]:
-    """What each rank sent before its end of the pipe closed; a rank without an entry is still at work."""
-    parts: dict[int, list[bytes]] = {rank: [] for rank in waiting.values()}
+def run_spawned(cells: Sequence[Mapping[str, Any]], request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same in new interpreters, each of which runs *cells* first (in the form of a ``load`` request)."""
+    payload = encode({"cells": list(cells), "request": request})
+    context = get_context("spawn")
+
+    def start(rank: int, meeting: _Meeting, answer: Connection) -> _Process:
+        process = context.Process(target=_spawned, args=(payload, rank, meeting, answer), daemon=True)
+        process.start()
+        return process
+
+    size = request["world_size"]
+    return _run(start, size, request["timeout"], context.RawArray("B", _CRUMB.size * size))
+
+
+def _call(runtime: Runtime, request: dict[str, Any]) -> Callable[[int], Any]:
+    function, before = runtime.target(request)
+    return lambda rank: function(*before, rank, request["world_size"], *request["args"])
+
+
+class _Process(Protocol):
+    def kill(self) -> None:
+        """End it at once."""
+
+    def join(self) -> None:
+        """Wait for its end."""
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """What the ranks of one group share: how many there are, the file where they meet, where each leaves its crumbs."""
+
+    world_size: int
+    file: str
+    timeout: float
+    crumbs: Any
+
+
+def _run(
+    start: Callable[[int, _Meeting, Connection], _Process], world_size: int, timeout: float, crumbs: Any = None
+) -> list[dict[str, Any]]:
+    """Start each rank and return what became of it, by rank.
+
+    Each outcome has ``state``: ``returned`` (with ``value``, plain data), ``raised`` (with ``error`` as
+    :func:`~autograder.runtime.describe` gives it), ``died`` (its process ended), or ``waiting`` (it had not come back
+    after *timeout* seconds, or when nobody was left who could have helped it). ``call`` and ``number`` say which noted
+    call (:data:`NOTED`) it is in, and how many it had begun; ``collectives`` counts what the backend carried out, those
+    that DistributedDataParallel starts included; ``output`` is the tail of what it printed. No process outlives this.
+    """
+    if crumbs is None:
+        crumbs = mmap.mmap(-1, _CRUMB.size * world_size)  # shared with forks
+    for rank in range(world_size):
+        _CRUMB.pack_into(crumbs, _CRUMB.size * rank, _NOWHERE, 0)
+    with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
+        meeting = _Meeting(world_size, os.path.join(folder, "rendezvous"), timeout, crumbs)
+        processes: list[_Process] = []
+        waiting: dict[Connection, int] = {}
+        try:
+            for rank in range(world_size):
+                ours, theirs = Pipe(duplex=False)
+                waiting[ours] = rank
+                with theirs:
+                    processes.append(start(rank, meeting, theirs))
+            answers = _collect(dict(waiting), crumbs, timeout)
+            return [_outcome(rank, answers.get(rank), crumbs) for rank in range(world_size)]
+        finally:
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.join()
+            for end in waiting:
+                end.close()
+
+
+def _collect(waiting: dict[Connection, int], crumbs: Any, timeout: float) -> dict[int, bytes]:
+    """What each rank sent, nothing at all where it ended without; a rank without an entry is still at work."""
     done: dict[int, bytes] = {}
     deadline = time.monotonic() + timeout
     before, since = b"", time.monotonic()
     while waiting and time.monotonic() < deadline:
-        readable, _, _ = select.select(list(waiting), [], [], 0.05)
-        for end in readable:
-            if data := os.read(end, 1 << 16):
-                parts[waiting[end]].append(data)
-            else:
-                rank = waiting.pop(end)
-                done[rank] = b"".join(parts[rank])
+        for ready in wait(list(waiting), 0.05):
+            end = cast(Connection, ready)
+            rank = waiting.pop(end)
+            try:
+                done[rank] = end.recv_bytes()
+            except (EOFError, OSError):
+                done[rank] = b""
         now = bytes(crumbs[:]) + bytes(len(waiting))
         if now != before:
             before, since = now, time.monotonic()
@@ -130,7 +169,7 @@ def _collect(waiting: dict[int, int], crumbs: mmap.mmap, timeout: float) -> dict
     return done
 
 
-def _outcome(rank: int, answer: bytes | None, crumbs: mmap.mmap) -> dict[str, Any]:
+def _outcome(rank: int, answer: bytes | None, crumbs: Any) -> dict[str, Any]:
     call, number = _crumb(crumbs, rank)
     outcome: dict[str, Any] = {"rank": rank, "state": "waiting", "call": call, "number": number}
     if answer is None:
@@ -139,58 +178,138 @@ def _outcome(rank: int, answer: bytes | None, crumbs: mmap.mmap) -> dict[str, An
         return outcome | {"state": "died"}
     reply = decode(bytearray(answer))
     state = "raised" if "error" in reply else "returned"
-    return outcome | {"state": state, **{key: reply[key] for key in ("value", "error", "collectives") if key in reply}}
+    kept = {key: reply[key] for key in ("value", "error", "collectives", "output") if key in reply}
+    return outcome | {"state": state} | kept
 
 
-def _crumb(crumbs: mmap.mmap, rank: int) -> tuple[str, int]:
+def _crumb(crumbs: Any, rank: int) -> tuple[str, int]:
     index, number = _CRUMB.unpack_from(crumbs, _CRUMB.size * rank)
     return (NOTED[index] if 0 <= index < len(NOTED) else "", number)
+
+
+def told(outcome: Mapping[str, Any]) -> str:
+    """One rank's fate in words. The name of a call is believed only if it is one of those that are noted."""
+    rank, number = outcome["rank"], outcome["number"]
+    call = outcome.get("call")
+    inside = (
+        f"in `{call}`, its call number {number}" if call in NOTED else f"in no collective call, after {number} of them"
+    )
+    if outcome["state"] == "waiting":
+        return f"rank {rank} still waits {inside}"
+    if outcome["state"] == "died":
+        return f"the process of rank {rank} ended {inside}"
+    if outcome["state"] == "raised":
+        return f"rank {rank} raised an exception {inside}"
+    return f"rank {rank} had come back, after {number} calls"
+
+
+# --- from a notebook --------------------------------------------------------------------------------------------------
+
+
+def launch(function: Callable[..., Any], world_size: int, *args: Any, timeout: float = 120.0) -> list[Any]:
+    """Run ``function(rank, world_size, *args)`` on each of *world_size* ranks; what it returned, by rank.
+
+    The ranks are new processes in a gloo group that has been set up, so the function can use ``torch.distributed`` at
+    once. It may be defined in a cell of a notebook, with all that it needs: each process runs those definitions first
+    (imports, functions, classes, assignments; no other statements). Arguments and results are plain data: tensors,
+    numbers, strings, lists, tuples and dicts. What a rank prints is shown when all are done.
+
+    Raises :class:`~autograder.errors.RanksError` where a rank raises, dies or hangs, with who waits for whom, and
+    ``TypeError`` for a function without a name of its own.
+    """
+    request = {"op": "ranks", "function": function.__name__, "args": args, "world_size": world_size, "timeout": timeout}
+    outcomes = run_spawned(_definitions(function), request)
+    for outcome in outcomes:
+        for line in outcome.get("output", "").splitlines():
+            print(f"[rank {outcome['rank']}] {line}")
+    if any(outcome["state"] != "returned" for outcome in outcomes):
+        raise RanksError("; ".join(_told_in_full(outcome) for outcome in outcomes))
+    return [outcome["value"] for outcome in outcomes]
+
+
+def _told_in_full(outcome: Mapping[str, Any]) -> str:
+    if outcome["state"] != "raised":
+        return told(outcome)
+    error = outcome["error"]
+    where = f" ({error['where']})" if error["where"] else ""
+    return f"rank {outcome['rank']} raised {error['kind']}: {error['message']}{where}"
+
+
+def _definitions(function: Callable[..., Any]) -> list[dict[str, Any]]:
+    """What has to be run so that *function* exists elsewhere: from the cells as they were run, or from its file."""
+    import inspect
+
+    from autograder.notebook import Cell
+    from autograder.program import read_program
+
+    name = function.__name__
+    if not name.isidentifier() or not inspect.isfunction(function):
+        raise TypeError(f"{function!r} has no name by which other processes could find it: define it with `def`")
+    cells = getattr(sys.modules["__main__"], "In", [])[1:] if function.__module__ == "__main__" else []
+    if not cells:
+        cells = [Path(inspect.getfile(function)).read_text(encoding="utf-8")]
+    program = read_program([Cell("code", source) for source in cells])
+    return [{"name": cell.name, "source": cell.source, "keep": indices} for cell, indices in program.needed_for({name})]
 
 
 # --- inside a rank ----------------------------------------------------------------------------------------------------
 
 
-def _be_rank(
-    function: Callable[[int], Any],
-    rank: int,
-    world_size: int,
-    rendezvous: str,
-    crumbs: mmap.mmap,
-    write_end: int,
-    timeout: float,
-) -> None:
-    """The life of one rank's process; never returns."""
+class _Fork:
+    """A forked process, as much of it as is needed here."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
+    def join(self) -> None:
+        os.waitpid(self._pid, 0)
+
+
+def _fork(call: Callable[[int], Any], rank: int, meeting: _Meeting, answer: Connection) -> _Fork:
+    pid = os.fork()
+    if pid:
+        return _Fork(pid)
     try:
-        reply = _answer(function, rank, world_size, rendezvous, crumbs, timeout)
-        data = encode_reply(reply)
-        while data:
-            data = data[os.write(write_end, data) :]
+        answer.send_bytes(_answer(call, rank, meeting))
     finally:
         os._exit(0)
 
 
-def _answer(
-    function: Callable[[int], Any], rank: int, world_size: int, rendezvous: str, crumbs: mmap.mmap, timeout: float
-) -> dict[str, Any]:
+def _spawned(payload: bytes, rank: int, meeting: _Meeting, answer: Connection) -> None:
+    """The life of a spawned rank."""
+    message = decode(bytearray(payload))
+    runtime = Runtime()
+    runtime.handle({"op": "load", "cells": message["cells"]})
+    answer.send_bytes(_answer(lambda rank: _call(runtime, message["request"])(rank), rank, meeting))
+    os._exit(0)  # nobody waits for what the group's threads may still be at
+
+
+def _answer(call: Callable[[int], Any], rank: int, meeting: _Meeting) -> bytes:
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
+    output = TailBuffer()
     try:
         dist.init_process_group(
             "gloo",
-            init_method=Path(rendezvous).as_uri(),
+            init_method=Path(meeting.file).as_uri(),
             rank=rank,
-            world_size=world_size,
-            # the parent gives up first: it can say who waits for whom
-            timeout=timedelta(seconds=timeout + 60),
+            world_size=meeting.world_size,
+            # whoever started the ranks gives up first: from there one can see who waits for whom
+            timeout=timedelta(seconds=meeting.timeout + 60),
         )
-        _note_calls(crumbs, rank)
-        with _counted() as collectives:
-            value = function(rank)
-        return {"value": value, "collectives": dict(collectives)}
+        _note_calls(meeting.crumbs, rank)
+        with contextlib.redirect_stdout(output), _counted() as collectives:
+            value = call(rank)
+        reply = {"value": value, "collectives": dict(collectives)}
     except BaseException as error:
-        return {"error": describe(error)}
+        reply = {"error": describe(error)}
+    return encode_reply(reply | {"output": output.text})
 
 
 @contextlib.contextmanager
@@ -220,7 +339,7 @@ def _silenced() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _note_calls(crumbs: mmap.mmap, rank: int) -> None:
+def _note_calls(crumbs: Any, rank: int) -> None:
     """From now on, note which call this rank is in."""
     import torch
     import torch.distributed as dist

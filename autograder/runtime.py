@@ -96,6 +96,8 @@ class Runtime:
             namespace["__builtins__"] = builtins
         self.namespace = namespace
         self.problems: list[dict[str, Any]] = []
+        self.loaded: list[dict[str, Any]] = []
+        """The cells that were run, in order, as the requests had them."""
         self.operations: dict[str, Callable[[dict[str, Any]], Any]] = {}
         """Further requests that can be made of it, by name."""
         self._flags = 0
@@ -120,6 +122,7 @@ class Runtime:
     def _load(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """Run the wanted statements of each cell; one that raises is reported and the next one goes on."""
         for cell in request["cells"]:
+            self.loaded.append(cell)
             filename = f"<{cell['name']}>"
             source = cell["source"]
             linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)

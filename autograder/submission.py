@@ -25,7 +25,8 @@ from autograder.errors import (
     LearnerTimeout,
     SandboxError,
 )
-from autograder.program import Program
+from autograder.notebook import Cell
+from autograder.program import Program, read_program
 from autograder.replies import missing_text, value_of
 from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer, encode_reply
 from autograder.sandbox import AnySandbox, Limits, Use, start
@@ -127,6 +128,10 @@ class LiveRunner:
         answer = encode_reply(reply)
         elapsed = time.perf_counter() - begin
         return value_of(decode(bytearray(answer))), elapsed
+
+    def cells(self) -> list[str]:
+        """The sources that the kernel has run, in order; empty where this is no IPython kernel."""
+        return list(self._runtime.namespace.get("In", ()))[1:]  # IPython counts from 1
 
     def freeze(self, stop: bool) -> None:
         """Nothing: this process cannot stop itself."""
@@ -285,6 +290,7 @@ class Submission:
         self._runner: Runner | None = None
         self._loaded: set[tuple[str, int]] = set()
         self._problems: list[str] = []
+        self._copy: tuple[Host, Submission] | None = None
         self.label = label
         self.timeout = CALL_TIMEOUT_S
         self.remembered: dict[str, Any] = {}
@@ -314,9 +320,12 @@ class Submission:
         """Run ``probe(learner, rank, world_size, *args)`` on each rank of a new group: what became of each rank.
 
         The ranks are processes of their own in a gloo group that has been set up, see
-        :func:`autograder.ranks.run_ranks`; :mod:`autograder.checks.ranks` makes a verdict of the outcomes. A probe is
-        sent as source, as in :meth:`run`. It needs a worker that forks: there is none in a live kernel.
+        :mod:`autograder.ranks`; :mod:`autograder.checks.ranks` makes a verdict of the outcomes. A probe is sent as
+        source, as in :meth:`run`. A live kernel must not fork: its cells, as they were run, go to a plain child.
         """
+        if self._program is None:
+            self.answered = True
+            return self._copy_of_kernel().on_ranks(probe, world_size, *args, timeout=timeout)
         source, name = _source(probe)
         message = {
             "op": "ranks",
@@ -332,8 +341,22 @@ class Submission:
         )
         return outcomes
 
+    def _copy_of_kernel(self) -> Submission:
+        if self._copy is None:
+            runner = self._ready(set())
+            assert isinstance(runner, LiveRunner)
+            host = Host("none")
+            program = read_program([Cell("code", source) for source in runner.cells()])
+            self._copy = host, Submission(lambda: host.runner("kernel"), program, self.label)
+        return self._copy[1]
+
     def close(self) -> None:
         """End the process behind this submission; the next call starts afresh."""
+        if self._copy is not None:
+            host, copy = self._copy
+            copy.close()
+            host.close()
+            self._copy = None
         if self._runner is not None:
             self._runner.close()
             self._runner = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autograder.errors import Finding, LearnerException
-from autograder.ranks import NOTED
+from autograder.ranks import told
 from autograder.replies import value_of
 from autograder.submission import Submission
 
@@ -31,7 +31,7 @@ def outcomes_on_ranks(
         raise AssertionError("the ranks gave no answer that could be read")
     states = [outcome["state"] for outcome in outcomes]
     if "died" in states or "waiting" in states:
-        raise Finding("; ".join(_told(outcome) for outcome in outcomes))
+        raise Finding("; ".join(told(outcome) for outcome in outcomes))
     for outcome in outcomes:
         if outcome["state"] == "raised":
             try:
@@ -54,19 +54,3 @@ def _is_well_formed(outcomes: Any, world_size: int) -> bool:
             for rank, outcome in enumerate(outcomes)
         )
     )
-
-
-def _told(outcome: Mapping[str, Any]) -> str:
-    """One rank's fate in words. The name of a call is believed only if it is one of those that are noted."""
-    rank, number = outcome["rank"], outcome["number"]
-    call = outcome.get("call")
-    inside = (
-        f"in `{call}`, its call number {number}" if call in NOTED else f"in no collective call, after {number} of them"
-    )
-    if outcome["state"] == "waiting":
-        return f"rank {rank} still waits {inside}"
-    if outcome["state"] == "died":
-        return f"the process of rank {rank} ended {inside}"
-    if outcome["state"] == "raised":
-        return f"rank {rank} raised an exception {inside}"
-    return f"rank {rank} had come back, after {number} calls"

@@ -22,4 +22,4 @@ class TestLesson(LessonTests):
         "A test for a training step",
     )
     measured = 2
-    pictures = 12
+    pictures = 5
