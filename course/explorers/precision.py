@@ -198,7 +198,8 @@ def cast(numbers: Tensor, scale: float, dtype: torch.dtype) -> Fate:
 def fates(place: str, step: int, exponent: int) -> Mapping[str, Fate]:
     """For each of ``FORMATS``, what becomes of the gradients there when the loss is scaled by ``2**exponent``."""
     numbers = gradients(place, step)
-    return MappingProxyType({name: cast(numbers, 2.0**exponent, dtype) for name, dtype in FORMATS.items()})
+    with one_thread():
+        return MappingProxyType({name: cast(numbers, 2.0**exponent, dtype) for name, dtype in FORMATS.items()})
 
 
 def explain(place: str, step: int, exponent: int) -> str:
@@ -375,7 +376,9 @@ class PrecisionDrawing:
 
     def render(self, place: str, step: int, exponent: int) -> bytes:
         """Draw the gradients at ``place`` and ``step`` under the loss scale ``2**exponent``; the bytes of a PNG file."""
-        for stack, bars in zip(self._stacks, _bars(place, step, exponent), strict=True):
+        with one_thread():
+            all_bars = _bars(place, step, exponent)
+        for stack, bars in zip(self._stacks, all_bars, strict=True):
             stack.set_verts(
                 [
                     ((left, low), (left + 1, low), (left + 1, low + height), (left, low + height))

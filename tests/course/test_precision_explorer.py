@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,13 @@ from PIL import Image
 PLACES = ("logits", "layer 3", "layer 2", "layer 1", "weights of layer 1")
 STEPS = (0, 10, 30, 60)
 CHOICES = [(place, step, exponent) for place in PLACES for step in STEPS for exponent in (0, 13, 44)]
+
+
+@pytest.fixture(autouse=True)
+def one_thread(course_folder: Path) -> Iterator[None]:
+    """Tensors as small as these only lose time by sharing the work between cores."""
+    with importlib.import_module("explorers.timing").one_thread():
+        yield
 
 
 @pytest.fixture
@@ -106,7 +114,7 @@ class TestGradients:
     @pytest.mark.parametrize("place", PLACES)
     def test_a_larger_scale_flushes_less_and_overflows_more(self, precision: ModuleType, place: str) -> None:
         for step in STEPS:
-            fates = [precision.fates(place, step, exponent)["fp16"] for exponent in range(precision.MAX_EXPONENT + 1)]
+            fates = [precision.fates(place, step, exponent)["fp16"] for exponent in range(0, 45, 4)]
             flushed = [fate.flushed for fate in fates]
             overflowed = [fate.overflowed for fate in fates]
             assert flushed == sorted(flushed, reverse=True)
