@@ -216,3 +216,35 @@ class MatmulDtypes(TorchDispatchMode):
             dtype = str(factors[min(1, len(factors) - 1)].dtype)
             self.counts[dtype] = self.counts.get(dtype, 0) + 1
         return func(*args, **(kwargs or {}))
+
+
+class Conversions(TorchDispatchMode):
+    """Counts conversions of tensors from one dtype to another, those that autocast makes included.
+
+    ``count`` in all; ``of(tensor)`` how often this very tensor was converted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._sources: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """All conversions so far."""
+        return len(self._sources)
+
+    def of(self, tensor: torch.Tensor) -> int:
+        """How often *tensor*, or another view of the same memory from its start, was converted."""
+        return self._sources.count(tensor.data_ptr())
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if name in ("_to_copy", "copy_"):
+            # a copy to another dtype makes a new tensor; a copy into an existing one has its source second
+            source = args[0] if name == "_to_copy" else args[1]
+            if source.dtype != result.dtype:
+                self._sources.append(source.data_ptr())
+        return result

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from autograder.instruments import (
+    Conversions,
     GraphCounter,
     HostReads,
     MatmulDtypes,
@@ -194,3 +195,18 @@ def test_a_fused_attention_counts_as_a_product() -> None:
     with MatmulDtypes() as products:
         torch.nn.functional.scaled_dot_product_attention(q, q, q)
     assert set(products.counts) == {"torch.bfloat16"}
+
+
+def test_conversions_are_counted_autocasts_included() -> None:
+    """By hand, into another tensor, and by autocast, which keeps what it made of a parameter."""
+    x, layer = torch.ones(2, 4), torch.nn.Linear(4, 3)
+    with Conversions() as conversions:
+        x.to(torch.bfloat16)
+        x.float()  # nothing to do
+        torch.zeros(2, 4, dtype=torch.float64).copy_(x)
+        assert (conversions.count, conversions.of(x)) == (2, 2)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            layer(x)
+            layer(x)
+    assert conversions.of(layer.weight) == conversions.of(layer.bias) == 1
+    assert conversions.of(x) == 4
