@@ -512,7 +512,7 @@ class TimelineDrawing:
 
 
 def render_png(timeline: Timeline, step: int | None = None) -> bytes:
-    """Draw ``timeline`` up to ``step`` (default: the last) into a figure of its own; the bytes of a PNG file."""
+    """Draw ``timeline`` up to ``step`` (default: the last) into a new figure; the bytes of a PNG file."""
     return TimelineDrawing().render(timeline, timeline.end if step is None else step)
 
 
@@ -565,8 +565,7 @@ class CollectivesExplorer:
         if self._busy:
             return
         step, end = self.step.value, self.timeline.end
-        words = html.escape(explain(self.timeline, step))
-        self.line.value = f"<b>step {step} of {end}</b><br>{words}"
+        self.line.value = f"<b>step {step} of {end}</b><br>{html.escape(explain(self.timeline, step))}"
         program, verdict = PROGRAMS[self.program.value]
         shown = f"<b>{html.escape(verdict)}</b> {summary(self.timeline)}" if step == end else ""
         self.verdict.value = shown or "(what becomes of it stands here at the last step)"  # earlier, it would spoil it

@@ -1,0 +1,1099 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Chapter 7: two workers, no gain
+#
+# Training on several processes sounds simple: each takes a part of the batch, and they average their gradients. Then
+# the job hangs without a word. Or it runs, and the numbers are not those of one process. Or all is right, and it is
+# slower than before. This chapter goes through it in the order in which things go wrong.
+#
+# Everything here runs on the CPU. Some cells start real processes, which takes a few seconds. Others use threads that
+# behave like processes, so that we can look at who waits for whom. Make each prediction before you run the cell. Every
+# claim in the text is checked by an `assert` close by, so you can change the numbers and see what still holds.
+
+# %%
+import contextlib
+import io
+import os
+import tempfile
+import time
+from datetime import timedelta
+from itertools import chain
+from pathlib import Path
+from unittest import mock
+
+import matplotlib.pyplot as plt
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from explorers import style
+from explorers.collectives import explore_collectives, render_png, run_program, run_ranks_as_threads, summary
+from explorers.timing import JUST_NOW
+from IPython.display import Image, display
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DistributedSampler
+
+from autograder.pictures import digits
+from autograder.ranks import launch
+
+style.use_course_style()
+torch.set_num_threads(1)  # networks as small as these only lose time by sharing the work between cores
+
+images, labels = digits()  # (1797, 64) in 0..1 and (1797,)
+train_x, train_y = images[:1200], labels[:1200]
+test_x, test_y = images[1200:], labels[1200:]
+
+
+def net_of(seed, width=32):
+    """A small network for digits."""
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def weights_of(net):
+    """All parameters as one vector, a copy."""
+    return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
+
+
+def gradient_of(net):
+    """All gradients as one vector, a copy."""
+    return torch.cat([parameter.grad.flatten() for parameter in net.parameters()])
+
+
+def step_by(net, gradient, lr):
+    """Plain SGD with a gradient that is one vector."""
+    nn.utils.vector_to_parameters(weights_of(net) - lr * gradient, net.parameters())
+
+
+def gradient_on(x, y, net=None):
+    """Gradient of the mean loss over these samples, for a network or at the weights of ``net_of(0)``."""
+    net = net or net_of(0)
+    net.zero_grad()
+    F.cross_entropy(net(x), y).backward()
+    return gradient_of(net)
+
+
+def show(timeline):
+    """A picture of ranks that ran as threads, and a line of text about it."""
+    print(summary(timeline))
+    display(Image(render_png(timeline)))
+
+
+# %% [markdown]
+# ## Ranks, and how they meet
+#
+# A distributed job is the *same script*, started several times. The processes tell themselves apart by a few numbers:
+#
+# * **world size**: how many processes there are, on all machines together
+# * **rank**: the number of this process among all of them, from 0
+# * **local rank**: its number among those *on its own machine*, from 0
+#
+# `torchrun` starts the script once per device, and hands the numbers to each process in its environment. On the first
+# and on the second of two machines with four GPUs each we would call:
+#
+#     torchrun --nnodes 2 --nproc-per-node 4 --node-rank 0 --master-addr 10.0.0.1 --master-port 29500 train.py
+#     torchrun --nnodes 2 --nproc-per-node 4 --node-rank 1 --master-addr 10.0.0.1 --master-port 29500 train.py
+#
+# **Predict:** the script says `device = f"cuda:{rank}"`. Which of the eight processes get a device that does not exist?
+# And on a single machine with four GPUs, which ones?
+
+
+# %%
+def environments(n_machines, n_gpus):
+    """What torchrun tells each process about itself: strings, like everything in an environment."""
+    world = {"WORLD_SIZE": str(n_machines * n_gpus), "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+    ranks = range(n_machines * n_gpus)
+    return [world | {"RANK": str(rank), "LOCAL_RANK": str(rank % n_gpus)} for rank in ranks]
+
+
+missing = {}
+for n_machines in (2, 1):
+    numbers = [(int(told["RANK"]), int(told["LOCAL_RANK"])) for told in environments(n_machines, 4)]
+    missing[n_machines] = [rank for rank, _ in numbers if rank >= 4]
+    print(f"{n_machines} machine(s), (rank, local rank):", *numbers, "no such device for", missing[n_machines])
+assert missing == {2: [4, 5, 6, 7], 1: []}
+assert {told["LOCAL_RANK"] for told in environments(2, 4)} == set("0123")
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Ranks 4 to 7: all those of the second machine. On one machine rank and local rank are the same number, so the mistake
+# waits there until the job grows. The device goes by the **local** rank. All that is split over the whole job (data,
+# who saves) goes by the **rank**.
+#
+# </details>
+#
+# Before the processes can talk they must *meet*, in a **process group**. `init_process_group(backend)` reads those
+# variables and waits at the address until the whole world is there. The backend is what carries the data: `gloo`
+# between CPUs, `nccl` between NVIDIA GPUs.
+#
+# **Predict:** what does it do if a variable is missing? What if the world size is 2, and only one process comes? And
+# what does `all_reduce`, a sum over all ranks, do to a tensor in a world of size 1?
+
+
+# %%
+def meet(world_size, **others):
+    """Try to join a group as rank 0, by torchrun's variables; what became of it."""
+    told = {"RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}  # any free port
+    told |= {"WORLD_SIZE": world_size} if world_size else {}
+    with mock.patch.dict(os.environ, told):
+        try:
+            dist.init_process_group(dist.get_default_backend_for_device("cpu"), **others)
+        except (ValueError, dist.DistError) as error:
+            return f"{type(error).__name__}: {error}"
+    return f"rank {dist.get_rank()} of {dist.get_world_size()}, by {dist.get_backend()}"
+
+
+fates = [meet(None), meet("2", timeout=timedelta(seconds=1)), meet("1")]
+print(*fates, sep="\n")
+total = torch.arange(3.0)
+dist.all_reduce(total)
+dist.destroy_process_group()
+print("0, 1, 2 summed over a world of size 1:", total.tolist())
+assert "ValueError" in fates[0] and "WORLD_SIZE" in fates[0] and "Timed out" in fates[1]
+assert fates[2] == "rank 0 of 1, by gloo"
+assert torch.equal(total, torch.arange(3.0))
+assert dist.get_default_backend_for_device("cuda") == "nccl"
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# A missing variable is an error that names it. A process that does not come is *not* an error for a long time: everyone
+# waits, by default for many minutes. Give `timeout=` while you are still setting things up. So a job that hangs before
+# its first line of output has a wrong world size, a wrong address, or a process that died early. In a world of size 1 a
+# sum over all ranks changes nothing. Nearly every mistake in this chapter is invisible there. Test with two ranks,
+# better with three.
+#
+# </details>
+#
+# ## Collectives, and who waits
+#
+# A **collective** is a call that all ranks make together: `all_reduce` (everyone gets the sum), `broadcast` (everyone
+# gets one rank's value), `all_gather` (everyone gets all values), `barrier` (nobody gets anything, all just wait).
+#
+# To look at them, we run ranks as threads. Each talks through its `comm`; `comm.compute` keeps it busy for some steps.
+#
+# **Predict:** three ranks compute for 1, 2 and 4 steps. Then each gives 1, 10 or 100 to `all_reduce`. What does each
+# rank get, and how long does each one wait?
+
+
+# %%
+def three_of_them(rank, world_size, comm):
+    """Compute, then sum."""
+    comm.compute("backward", steps=[1, 2, 4][rank])
+    return comm.all_reduce([1, 10, 100][rank])
+
+
+timeline = run_ranks_as_threads(three_of_them, 3)
+print("each rank gets", timeline.values)
+show(timeline)
+assert timeline.values == (111, 111, 111)
+assert [timeline.waited(rank) for rank in range(3)] == [3, 2, 0]
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# All get 111, at the same time. The collective can only begin when the *last* rank has come. A job is as fast as its
+# slowest rank.
+#
+# </details>
+#
+# Nothing in a collective says what it is *for*. The first call of one rank meets the first call of the others, the
+# second the second. So all ranks must make **the same calls in the same order**.
+#
+# **Predict:** below, only rank 0 comes to the barrier: it stands inside `if rank == 0`. Who gets stuck, and what do the
+# others do meanwhile? Move the slider to the end. Then choose "unequal numbers of batches": rank 0 has three batches,
+# the others have two, and at the end all sum their hits. Who gets stuck there, and do the others get the right sum?
+
+# %%
+explore_collectives("barrier inside if rank == 0", world_size=3)
+
+# %%
+stuck, uneven = run_program("barrier inside if rank == 0", 3), run_program("unequal numbers of batches", 2)
+print("barrier:", stuck.deadlock)
+print("batches:", uneven.deadlock)
+print("the last sum that took place was over", uneven.exchanges[-1].given, "- rank 1 returns", uneven.values[1])
+assert stuck.deadlock.waits_for == {0: (1, 2)} and uneven.deadlock.waits_for == {0: (1,)}
+assert uneven.exchanges[-1].given == (0.5, 20.0)  # a gradient and a number of hits
+assert uneven.values == (None, 20.5)
+together = run_program("stop together", 2)
+assert not together.deadlock and together.values == (40.0, 40.0)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Rank 0 waits for ever. The others load a file that is not complete, and finish as if all were well. With unequal
+# batches, rank 0's third *gradient* meets the others' *hits*. Both are single numbers, so nobody objects: rank 1
+# returns 20.5 hits. Then rank 0 sums its own hits, and nobody is left. Where a job hangs is rarely where it went wrong.
+#
+# </details>
+#
+# Step through "stop together" and "barrier after the if" to see two cures, and through "a slow rank". Threads are only
+# a picture. Here is one function on threads and on real processes: `launch` starts one for each rank. At the end, only
+# rank 0 calls a barrier, and rank 1 comes to its end meanwhile.
+#
+# **Predict:** do processes return the same weight as threads? And does the barrier hang here as well?
+
+
+# %%
+def mean_of_gradients(rank, world_size, comm):
+    """Three steps on one weight, each rank with gradients of its own."""
+    weight = 1.0
+    for batch in range(3):
+        comm.compute("backward")
+        weight -= 0.1 * comm.all_reduce(float(rank + batch)) / world_size
+    return weight
+
+
+class Gloo:
+    """The same calls for real processes. (torch's own all_reduce works in place, on tensors.)"""
+
+    def compute(self, label):
+        """Real work takes its time by itself."""
+
+    def all_reduce(self, value):
+        """The sum over all ranks."""
+        tensor = torch.tensor(value, dtype=torch.float64)
+        dist.all_reduce(tensor)
+        return tensor.item()
+
+
+def by_processes(rank, world_size):
+    """The same function on a real rank, then a barrier that only rank 0 comes to."""
+    weight = mean_of_gradients(rank, world_size, Gloo())
+    try:
+        if rank == 0:
+            dist.barrier()
+    except RuntimeError as error:
+        return weight, str(error)
+    return weight, ""
+
+
+by_threads = run_ranks_as_threads(mean_of_gradients, 2).values
+real = launch(by_processes, 2)
+print("threads:  ", by_threads)
+print("processes:", [weight for weight, _ in real])
+print("rank 0 at the barrier:", real[0][1].partition("]")[2][:60] or real[0][1][:60])
+assert [weight for weight, _ in real] == list(by_threads) == [by_threads[0]] * 2
+assert real[0][1] and not real[1][1]
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The same weight. The barrier does not hang here, since rank 1 has *ended*: its connection closes, and gloo tells rank
+# 0. So an error about a connection means: **look at the log of another rank**. If rank 1 were alive and busy with
+# something else, rank 0 would wait until the timeout.
+#
+# </details>
+#
+# ## The mean of gradients
+#
+# **Predict:** two ranks have half of a batch each, and each computes the gradient of the mean loss over its half. One
+# process on the whole batch would get some gradient. Which equals it, the sum of the two halves' gradients, or their
+# mean? And if the halves have 48 and 16 samples?
+
+# %%
+x, y = train_x[:64], train_y[:64]
+whole = gradient_on(x, y)
+off = {}
+for sizes in ([32, 32], [48, 16]):
+    parts = [gradient_on(*part) for part in zip(x.split(sizes), y.split(sizes), strict=True)]
+    weighted = (sizes[0] * parts[0] + sizes[1] * parts[1]) / 64
+    for name, answer in {"sum": sum(parts), "mean": sum(parts) / 2, "weighted mean": weighted}.items():
+        off[name, sizes[0]] = ((answer - whole).norm() / whole.norm()).item()
+        print(f"{sizes[0]} and {sizes[1]} samples, {name:>13}: off by {off[name, sizes[0]]:.1%} of the length")
+assert 0.99 < off["sum", 32] < 1.01 and off["sum", 48] > 0.9
+assert off["mean", 32] < 1e-5 and off["mean", 48] > 0.05
+assert max(off["weighted mean", 32], off["weighted mean", 48]) < 1e-5
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The mean, if all ranks have equally many samples. The sum is twice as long: the same as training with twice the
+# learning rate, on two ranks. It grows with the number of ranks. With unequal numbers a mean of means is not the mean
+# over all samples. Each rank's part must count by its number of samples. For text it is the number of *tokens* that is
+# unequal, at nearly every step.
+#
+# </details>
+#
+# **Predict:** now the cost. A network has 40 small tensors of 100 numbers. How much longer do 40 calls of `all_reduce`
+# take than one call for a tensor of 4000 numbers? And a call for 100 numbers compared with one for 10,000?
+
+
+# %%
+def fastest(call, rounds=40):
+    """Seconds of the fastest of some runs: other programs can only make a run slower."""
+    seconds = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+def cost_of_calls(rank, world_size, lengths):
+    """Microseconds of one all_reduce for each length, and of 40 calls for 100 numbers each."""
+    tensors = [torch.ones(length) for length in lengths]
+    many = [torch.ones(100) for _ in range(40)]
+    single = [1e6 * fastest(lambda tensor=tensor: dist.all_reduce(tensor.fill_(1))) for tensor in tensors]
+    return single, 1e6 * fastest(lambda: [dist.all_reduce(tensor.fill_(1)) for tensor in many])
+
+
+lengths = [100, 1000, 4000, 10_000, 100_000, 1_000_000]
+single, forty = launch(cost_of_calls, 2, lengths)[0]
+for length, microseconds in zip(lengths, single, strict=True):
+    print(f"one call for {length:>9,} numbers: {microseconds:8.0f} µs")
+print(f"40 calls for       100 numbers: {forty:8.0f} µs")
+
+gain, growth = forty / single[2], single[3] / single[0]
+assert gain > 4, JUST_NOW.format(f"40 calls took {gain:.1f} times as long as one (expected: far more than 4)")
+assert growth < 20, JUST_NOW.format(f"100 times the numbers took {growth:.1f} times as long (expected: less than 20)")
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Forty calls take many times as long, and a hundred times as many numbers cost hardly more. A call has a price of its
+# own: all ranks have to be told, and have to answer. So put many small tensors into a few large ones, **buckets**, and
+# make one call for each.
+#
+# </details>
+#
+# **Predict:** a parameter that a rank has not used has no gradient there: `.grad` is `None`. Take three parameters,
+# `a`, `b` and `c`, one call for each. Rank 1 has none for `b`, so it goes on to the next. What does rank 0 get for `b`?
+
+
+# %%
+def skip_the_missing(rank, world_size, comm):
+    """One all_reduce per gradient; a rank skips those that it does not have."""
+    gradients = {"a": 1.0, "b": 10.0 if rank == 0 else None, "c": 100.0}
+    for name, gradient in gradients.items():
+        comm.compute(name)
+        if gradient is not None:
+            comm.all_reduce(gradient)
+
+
+timeline = run_ranks_as_threads(skip_the_missing, 2)
+print("summed:", [exchange.given for exchange in timeline.exchanges], timeline.deadlock)
+assert timeline.exchanges[1].given == (10.0, 100.0)
+assert timeline.deadlock.waits_for == {0: (1,)}
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# 110: its own `b` and rank 1's `c`. Then it waits for ever for a `c`. In a real network the two might have the same
+# shape, and then nothing tells you. Whether a rank takes part in a collective must never depend on *its own* data. A
+# rank with nothing to say says zero.
+#
+# </details>
+#
+# ## What DDP does for you
+#
+# `DistributedDataParallel(model)`, in short DDP, does three things: it sends rank 0's parameters and buffers to all
+# ranks when it wraps the model; it puts the parameters into buckets; and it hangs a hook on each parameter, so that a
+# bucket is averaged *during* `backward()`, as soon as its gradients are there.
+#
+# **Predict:** first, why the common start matters. Two ranks start from different weights, and take ten steps with the
+# *same* averaged gradients. Do the weights come closer?
+
+
+# %%
+def distances_of(seeds):
+    """How far two ranks' weights are apart, in ten steps with the mean of their gradients."""
+    nets = [net_of(seed) for seed in seeds]
+    distances = []
+    for step in range(11):
+        distances.append((weights_of(nets[0]) - weights_of(nets[1])).norm().item())
+        parts = train_x[64 * step :].split(32), train_y[64 * step :].split(32)  # each rank takes another one
+        mean = sum(gradient_on(*pair) for pair in zip(*parts, nets, strict=False)) / 2
+        for net in nets:
+            step_by(net, mean, 0.1)
+    return distances
+
+
+apart, together = distances_of([0, 1]), distances_of([0, 0])
+print("distance, own starts:", [round(distance, 3) for distance in apart[::5]], "common start:", together[::5])
+assert abs(apart[-1] - apart[0]) < 1e-3 * apart[0] and set(together) == {0.0}
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# No. Both make the same steps, so they stay exactly as far apart as they were. Each rank trains a model of its own,
+# with gradients that are right for neither. The logs of rank 0 look plausible.
+#
+# </details>
+#
+# Now the real DDP, on two processes that seed differently. A *communication hook* lets us note how many numbers each
+# bucket holds.
+#
+# **Predict:** (1) are the weights equal after wrapping? (2) is the loss that each rank prints that of the whole batch?
+# (3) what does backward average if forward went through `ddp.module`? (4) do the ranks' BatchNorm statistics agree? (5)
+# what if a parameter takes no part in the loss? (6) can a plain network load the state of a wrapped one?
+
+
+# %%
+def noting(sizes):
+    """A communication hook that averages as DDP does by itself, and notes the size of each bucket."""
+
+    def hook(_, bucket):
+        sizes.append(bucket.buffer().numel())
+        shares = bucket.buffer() / dist.get_world_size()
+        return dist.all_reduce(shares, async_op=True).get_future().then(lambda done: done.value()[0])
+
+    return hook
+
+
+def with_ddp(rank, world_size, x, y):
+    """What DDP does on this rank with its share of the batch."""
+    x, y = x.chunk(world_size)[rank], y.chunk(world_size)[rank]
+    told, sizes = {}, []
+    ddp = DistributedDataParallel(net_of(seed=rank), bucket_cap_mb=0.001)  # tiny buckets, to see more than one
+    ddp.register_comm_hook(None, noting(sizes))
+    told["start"] = weights_of(ddp)
+    for _ in range(2):  # after the first step the buckets are arranged anew
+        ddp.zero_grad()
+        sizes.clear()
+        loss = F.cross_entropy(ddp(x), y)
+        loss.backward()
+    told |= {"gradient": gradient_of(ddp), "loss": loss.item(), "buckets": list(sizes)}
+    ddp.zero_grad()
+    sizes.clear()
+    F.cross_entropy(ddp.module(x), y).backward()
+    told |= {"past the wrapper": gradient_of(ddp), "buckets past it": list(sizes)}
+    norm = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(64), nn.Linear(64, 10)))
+    for _ in range(3):
+        F.cross_entropy(norm(x), y).backward()
+    told |= {"statistics": norm.module[0].running_mean.clone(), "keys": list(norm.state_dict())}
+    with torch.no_grad():
+        norm.eval()(x)
+    told["statistics after eval"] = norm.module[0].running_mean.clone()
+    net = net_of(0)
+    net.register_parameter("unused", nn.Parameter(torch.zeros(3)))
+    ddp = DistributedDataParallel(net)
+    try:
+        for _ in range(2):
+            F.cross_entropy(ddp(x), y).backward()
+    except RuntimeError as error:
+        told["unused"] = str(error).partition(".")[0]
+    return told
+
+
+first, second = launch(with_ddp, 2, x, y)
+loss = F.cross_entropy(net_of(0)(x), y)
+print(f"(1) weights equal: {torch.equal(first['start'], second['start'])}; buckets: {first['buckets']}")
+print(f"(2) losses: {first['loss']:.4f} and {second['loss']:.4f}, of the whole batch: {loss.item():.4f}")
+print(f"(3) past the wrapper: buckets {first['buckets past it']}")
+print(f"(4) statistics differ by up to {(first['statistics'] - second['statistics']).abs().max():.4f}")
+print(f"(5) {first.get('unused', 'no error')}")
+print(f"(6) keys: {', '.join(first['keys'])}")
+assert torch.equal(first["start"], second["start"]) and torch.equal(first["start"], weights_of(net_of(0)))
+assert torch.equal(first["gradient"], second["gradient"])
+torch.testing.assert_close(first["gradient"], gradient_on(x, y), rtol=1e-4, atol=1e-6)
+assert sum(first["buckets"]) == len(first["start"]) and len(first["buckets"]) > 1  # the last layer comes first
+assert first["loss"] != second["loss"] and abs((first["loss"] + second["loss"]) / 2 - loss.item()) < 1e-5
+assert first["buckets past it"] == [] and not torch.allclose(
+    first["past the wrapper"], second["past the wrapper"], atol=1e-3
+)
+assert not torch.allclose(first["statistics"], second["statistics"], atol=1e-3)
+assert torch.equal(first["statistics after eval"], second["statistics after eval"])
+assert "unused" in first and "unused" in second
+assert all(key.startswith("module.") for key in first["keys"])
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# 1. Yes, and all equal rank 0's. The averaged gradient is the one of a single process on the whole batch.
+# 2. No. Each rank prints the loss of its own share.
+# 3. Nothing at all. The hooks are prepared by the wrapper's forward. Past it, each rank keeps its own gradient.
+# 4. No. DDP sends rank 0's buffers at the *beginning* of each forward, in eval mode too. In train mode the forward
+#    then moves them, on each rank with other data.
+# 5. An error, at the next forward: its bucket never got complete. Remove the parameter, use it, or say
+#    `find_unused_parameters=True`, which costs a walk through the graph in every step.
+# 6. No: its keys begin with `module.`. Save `ddp.module.state_dict()`.
+#
+# </details>
+#
+# And DDP does *not* split the data, adapt the learning rate, or average your metrics. The next sections do.
+#
+# ## Each sample once
+#
+# Which rank gets which samples is the business of the data loader, and of its `DistributedSampler`. It needs no process
+# group if we tell it rank and world size, so we can look at all ranks from here.
+#
+# **Predict:** ten samples, three ranks. How often is each sample seen per epoch, without a sampler and with one? 10 is
+# not divisible by 3.
+
+# %%
+n_samples, world_size = 10, 3
+shares = {"no sampler": [list(range(n_samples)) for _ in range(world_size)]}
+for name, drop_last in {"DistributedSampler": False, "with drop_last": True}.items():
+    samplers = [DistributedSampler(range(10), 3, rank, shuffle=False, drop_last=drop_last) for rank in range(3)]
+    shares[name] = [list(sampler) for sampler in samplers]
+
+figure, panels = plt.subplots(1, 3, figsize=(11, 2.6), sharey=True)
+seen = {}
+for axes, (name, indices) in zip(panels, shares.items(), strict=True):
+    grid = torch.zeros(world_size, n_samples)
+    for rank, taken in enumerate(indices):
+        grid[rank, taken] = 1
+    seen[name] = list(chain(*indices))
+    axes.imshow(grid, vmin=-0.2, vmax=1.2, aspect="auto")
+    axes.set(title=name, xlabel="sample", ylabel="rank", xticks=range(n_samples), yticks=range(world_size))
+    print(f"{name:>19}: " + ", ".join(f"rank {rank} {taken}" for rank, taken in enumerate(indices)))
+print("Light: taken. Left all is light. In the middle, 0 and 1 are light twice. On the right, 9 is missing.")
+plt.show()
+assert all(seen["no sampler"].count(sample) == 3 for sample in range(n_samples))
+assert [seen["DistributedSampler"].count(sample) for sample in range(n_samples)] == [2, 2] + [1] * 8
+assert sorted(seen["with drop_last"]) == list(range(9))
+assert all(len({len(taken) for taken in indices}) == 1 for indices in shares.values())
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Without a sampler, three times: every rank does the whole work. An "epoch" is three epochs, and nothing is gained.
+# With the sampler once, and two samples twice. All ranks must get *equally many* (you have seen why), so the sampler
+# starts again from the beginning until the number divides. With `drop_last=True` it leaves out the rest. For training
+# either is fine. For a metric it is not (see *Metrics over all ranks*).
+#
+# </details>
+#
+# Shuffling is the sampler's business now (`shuffle=True` beside it is an error). It shuffles by `seed + epoch`, and the
+# epoch has to be told.
+#
+# **Predict:** rank 0 goes through two epochs. Is the order the same, without and with `sampler.set_epoch(epoch)`?
+
+# %%
+for telling in (False, True):
+    samplers = [DistributedSampler(range(9), 3, rank, seed=0) for rank in range(3)]
+    orders = []
+    for epoch in range(3):
+        if telling:
+            for sampler in samplers:
+                sampler.set_epoch(epoch)
+        orders.append([list(sampler) for sampler in samplers])
+        assert sorted(chain(*orders[-1])) == list(range(9))  # each sample once, in every epoch
+    print(f"{'with' if telling else 'no':>4} set_epoch, rank 0:", [order[0] for order in orders])
+    assert (orders[0] == orders[1]) is not telling
+
+lopsided = [DistributedSampler(range(9), 3, rank, seed=0) for rank in range(3)]
+lopsided[0].set_epoch(1)  # rank 0 is an epoch ahead
+taken = list(chain(*lopsided))
+print("only rank 0 tells its epoch:", len(set(taken)), "different samples of 9")
+assert len(set(taken)) < 9
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Without it, the same order in every epoch, and each rank sees the same share for ever. Nothing reports it. With it,
+# another order each time. All ranks have to tell the *same* epoch: they shuffle each for itself, and only the same seed
+# and epoch make their shares fit together.
+#
+# </details>
+#
+# ## A larger batch, another rate
+#
+# The batch size of your loader is now that of *one rank*. With 8 ranks and 8 samples each, every step averages over 64
+# samples, and an epoch has an eighth of the steps. DDP's gradient is that of one process on the whole batch, so one
+# process can show what happens.
+#
+# **Predict:** after four epochs, where is the loss with 8 ranks and the old rate of 0.05, compared with one rank? And
+# with 8 times the rate?
+
+
+# %%
+def losses_of(batch_size, lr, n_epochs=4):
+    """Loss on the test digits after each epoch of plain SGD."""
+    net = net_of(0)
+    losses = [F.cross_entropy(net(test_x), test_y).item()]
+    for epoch in range(n_epochs):
+        order = torch.randperm(1200, generator=torch.Generator().manual_seed(epoch))
+        for chosen in order.split(batch_size):
+            step_by(net, gradient_on(train_x[chosen], train_y[chosen], net), lr)
+        losses.append(F.cross_entropy(net(test_x), test_y).item())
+    return losses
+
+
+runs = {
+    "1 rank, rate 0.05": losses_of(8, 0.05),
+    "8 ranks, rate 0.05": losses_of(64, 0.05),
+    "8 ranks, rate 0.4": losses_of(64, 0.4),
+    "64 ranks, rate 3.2": losses_of(512, 3.2),
+}
+figure, axes = plt.subplots()
+for name, losses in runs.items():
+    axes.plot(losses, marker="o", label=name)
+    print(f"{name:>18}:", ", ".join(f"{loss:.2f}" for loss in losses))
+axes.set(xlabel="epochs", ylabel="loss on the test digits", xticks=range(5), ylim=(0, 4))
+axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+print("8 ranks with the old rate lag far behind. With 8 times the rate they follow the single rank. 64 times fails.")
+plt.show()
+
+one, old_rate, scaled, too_far = (losses[-1] for losses in runs.values())
+assert old_rate > 2 * one and abs(scaled - one) < 0.2 * one and too_far > 2 * scaled
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# With the old rate far behind: 8 times fewer steps of the same length. With 8 times the rate about where one rank is.
+# That is the **linear scaling rule**: the rate grows by the same factor as the samples per step. It is a rule of thumb
+# for SGD, and it ends: 64 times the rate does not work. Let the rate rise over the first steps (warm-up), and check
+# against the single process. For Adam people often use the square root of the factor.
+#
+# </details>
+#
+# ## Accumulating without talking
+#
+# Accumulation means several calls of `backward()` before one `step()`. DDP averages in *each* backward. Only the last
+# one needs it. `with ddp.no_sync():` switches it off.
+#
+# **Predict:** four micro-batches, one bucket. How many buckets are averaged per step if `no_sync()` stands, for all
+# micro-batches but the last, around (a) nothing, (b) forward and backward, (c) backward only, (d) forward only? And is
+# the gradient right each time?
+
+
+# %%
+def silence(ddp, quiet):
+    """No averaging, if it is to be quiet."""
+    return ddp.no_sync() if quiet else contextlib.nullcontext()
+
+
+def accumulate(rank, world_size, x, y):
+    """Buckets averaged and the gradient, for each place of no_sync."""
+    x, y = x.chunk(world_size)[rank], y.chunk(world_size)[rank]
+    told = {}
+    for around in ("nothing", "both", "backward", "forward", "all four"):
+        sizes = []
+        ddp = DistributedDataParallel(net_of(0))
+        ddp.register_comm_hook(None, noting(sizes))
+        for number, (part_x, part_y) in enumerate(zip(x.split(8), y.split(8), strict=True)):
+            quiet = number < 3 or around == "all four"
+            with silence(ddp, quiet and around in ("both", "all four")):
+                with silence(ddp, quiet and around == "forward"):
+                    loss = F.cross_entropy(ddp(part_x), part_y) / 4
+                with silence(ddp, quiet and around == "backward"):
+                    loss.backward()
+        told[around] = len(sizes), gradient_of(ddp)
+    return told
+
+
+accumulated = launch(accumulate, 2, x, y)
+whole = gradient_on(x, y)
+for around, (count, gradient) in accumulated[0].items():
+    error = (gradient - whole).abs().max().item()
+    print(f"no_sync around {around:>8}: {count} buckets averaged per step, gradient off by {error:.1e}")
+
+assert {around: count for around, (count, _) in accumulated[0].items()} == {
+    "nothing": 4,
+    "both": 1,
+    "backward": 4,
+    "forward": 1,
+    "all four": 0,
+}
+for around in ("nothing", "both", "backward", "forward"):
+    torch.testing.assert_close(accumulated[0][around][1], whole, rtol=1e-4, atol=1e-6)
+    assert torch.equal(accumulated[0][around][1], accumulated[1][around][1])
+assert not torch.allclose(accumulated[0]["all four"][1], accumulated[1]["all four"][1], atol=1e-3)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Four, one, four, one. The **forward** decides: there, DDP prepares its hooks for the backward that follows. Put
+# `no_sync()` around both, so that nobody has to know. The gradient is right in all four. No test of numbers finds this
+# mistake; only counting does, or a clock. The last row is a mistake that numbers do show: with `no_sync()` around the
+# last micro-batch as well, nothing is ever averaged, and the ranks drift apart. That also happens at the end of an
+# epoch, if the last group of micro-batches is short.
+#
+# </details>
+#
+# ## Metrics over all ranks
+#
+# **Predict:** rank 0 has 4 test samples and gets 3 right. Rank 1 has 3 and gets 1 right. Each computes its accuracy,
+# then they average. What comes out, and what would one process say?
+
+
+# %%
+hits_of, count_of = [3, 1, 0], [4, 3, 0]  # a third rank has no samples at all
+
+
+def mean_of_means(rank, world_size, comm):
+    """Average the ranks' accuracies."""
+    return comm.all_reduce(hits_of[rank] / count_of[rank]) / world_size
+
+
+def sums_and_counts(rank, world_size, comm):
+    """Sum hits and samples over all ranks, divide at the end."""
+    hits, count = comm.all_reduce(torch.tensor([hits_of[rank], count_of[rank]])).tolist()
+    return hits / count
+
+
+print("mean of means: ", run_ranks_as_threads(mean_of_means, 2).values[0])
+print("sums and counts:", [run_ranks_as_threads(sums_and_counts, n).values[0] for n in (2, 3)], "by 2 and by 3 ranks")
+assert abs(run_ranks_as_threads(mean_of_means, 2).values[0] - (3 / 4 + 1 / 3) / 2) < 1e-12
+assert all(run_ranks_as_threads(sums_and_counts, n).values == (4 / 7,) * n for n in (2, 3))
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# 0.542 in place of 4/7 = 0.571. Add up hits and samples, over batches *and* ranks, and divide once, at the very end. It
+# works for a rank without samples, too, as long as that rank takes part. Sum of losses, hits and count fit into one
+# tensor, so one collective is enough.
+#
+# </details>
+#
+# **Predict:** we validate on 597 digits, over 2, 4 and 8 ranks, with `DistributedSampler`. It makes the shares equal.
+# Sums and counts are added up correctly. Is the accuracy the same for every world size?
+
+# %%
+trained = net_of(0)
+for pair in zip(train_x.repeat(2, 1).split(20), train_y.repeat(2).split(20), strict=True):
+    step_by(trained, gradient_on(*pair, trained), 0.2)
+with torch.no_grad():
+    right = trained(test_x).argmax(dim=1) == test_y  # per sample
+
+n_right, n_all = int(right.sum()), len(right)
+print(f"one process: {n_right} of {n_all}")
+padded = {}
+for world_size in (2, 4, 8):
+    indices = [list(DistributedSampler(range(n_all), world_size, rank, shuffle=False)) for rank in range(world_size)]
+    taken = torch.tensor(list(chain(*indices)))
+    padded[world_size] = int(right[taken].sum()), len(taken)
+    striped = [range(rank, n_all, world_size) for rank in range(world_size)]
+    exact = sum(int(right[list(part)].sum()) for part in striped), sum(map(len, striped))
+    print(f"{world_size} ranks, (right, all): {padded[world_size]} with padding, {exact} without")
+    assert exact == (n_right, n_all)
+assert [count for _, count in padded.values()] == [598, 600, 600]
+assert all(hits - n_right == int(right[: count - n_all].sum()) for hits, count in padded.values())
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# No. The samples at the beginning are counted twice, as many as it takes. Here the error is small. With 9 samples on 8
+# ranks, 7 of 16 are doubles. For validation give each rank every n-th sample without padding. Then the ranks have
+# unequal numbers of batches, which is harmless as long as the loop itself holds **no collective**: the model goes in
+# without its wrapper, and the sums meet once, after the loop.
+#
+# </details>
+#
+# ## One rank writes, all ranks wait
+#
+# If all ranks save to the same path, they write into the same file at the same time. So one rank saves. Then there are
+# two more questions: when may the others read, and what does a reader find if the writer is stopped half way?
+#
+# **Predict:** a process is stopped in the middle of saving, once writing directly to the path, once to a file beside it
+# that would be moved over the path at the end. There was an older checkpoint. What can be loaded afterwards?
+
+
+# %%
+def what_is_there(path):
+    """Load the checkpoint, if it is one."""
+    try:
+        return f"step {torch.load(path)['step']}"
+    except (RuntimeError, EOFError, ValueError, OSError) as error:
+        return f"nothing ({type(error).__name__})"
+
+
+buffer, found = io.BytesIO(), {}
+torch.save({"step": 2}, buffer)
+with tempfile.TemporaryDirectory() as folder:
+    path, beside = Path(folder) / "model.pt", Path(folder) / "model.part"
+    for written in (beside, path):
+        torch.save({"step": 1}, path)
+        written.write_bytes(buffer.getvalue()[: buffer.tell() // 2])  # stopped half way
+        found["directly" if written == path else "beside"] = what_is_there(path)
+    torch.save({"step": 2}, beside)
+    os.replace(beside, path)
+    assert what_is_there(path) == "step 2"
+print("after writing half of step 2:", found)
+assert found["directly"].startswith("nothing") and found["beside"] == "step 1"
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Written directly, neither: the old one is gone and the new one is torn. Written beside, the old one. `os.replace` is
+# one action of the file system, so a reader finds the old file or the new one, never half of one.
+#
+# </details>
+#
+# For the others to wait, a barrier comes after the writing, **outside** of the `if` (see the explorer). Next: *what* is
+# written. Two ranks train a network with BatchNorm. Gradients are averaged, so the weights are equal.
+#
+# **Predict:** both ranks validate on the same test digits. Do they get the same loss?
+
+# %%
+torch.manual_seed(0)
+with_norm = [nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10)) for _ in range(2)]
+with_norm[1].load_state_dict(with_norm[0].state_dict())
+by_class = train_y.argsort(stable=True)  # each rank sees other digits: 0 to 4, or 5 to 9
+
+
+def train_and_validate(rank, world_size, comm):
+    """Some steps; then the loss on all test digits: as it is, and with the buffers of rank 0."""
+    net = with_norm[rank]
+    for step in range(20):
+        chosen = by_class.chunk(world_size)[rank][step::20]
+        step_by(net, comm.all_reduce(gradient_on(train_x[chosen], train_y[chosen], net)) / world_size, 0.1)
+    same = torch.equal(*comm.all_gather(weights_of(net)))
+    net.eval()
+    with torch.no_grad():
+        losses = [F.cross_entropy(net(test_x), test_y).item()]
+        for buffer in net.buffers():
+            buffer.copy_(comm.broadcast(buffer.clone()))
+        losses.append(F.cross_entropy(net(test_x), test_y).item())
+    return same, losses
+
+
+(same, losses), (_, others) = run_ranks_as_threads(train_and_validate, 2).values
+print(f"weights equal: {same}. Losses by rank 0 and 1: {losses[0]:.3f}, {others[0]:.3f};", end=" ")
+print(f"with the buffers of rank 0: {losses[1]:.3f}, {others[1]:.3f}")
+assert same and abs(losses[0] - others[0]) > 0.003
+assert losses[1] == others[1] == losses[0]
+
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# No: the weights are equal, the running statistics are not. A checkpoint of rank 0 is then another model than the one
+# that rank 1 has validated. Decide whose buffers count, and send them to all ranks before you validate and save.
+# (`SyncBatchNorm` goes further: it computes the statistics over all ranks, which costs collectives in every forward.)
+#
+# </details>
+#
+# **Predict:** to save time, only rank 0 validates, through the *wrapped* model. The others wait at a barrier. What
+# happens, if the model has a BatchNorm?
+
+# %%
+timeline = run_program("rank 0 validates the wrapped model", 2)
+show(timeline)
+assert timeline.deadlock.calls == {0: "broadcast from 0", 1: "barrier"}
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Each waits for the other, for ever: the wrapper begins its forward with a broadcast of the buffers, as you have seen.
+# Validate with `ddp.module`, in eval mode. It talks to nobody.
+#
+# </details>
+#
+# ## When more ranks are slower
+#
+# **Predict:** one step on a batch of 256, by one process, or by two with 128 each and averaged gradients. Take hidden
+# layers of 16, 128 and 1024. For which sizes are two processes faster than one?
+
+
+# %%
+def step_times(rank, world_size, widths):
+    """Milliseconds per training step for each width, on this rank's share of 256 samples."""
+    milliseconds = []
+    for width in widths:
+        torch.manual_seed(0)
+        layers = [nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)]
+        net = nn.Sequential(*layers)
+        model = DistributedDataParallel(net) if world_size > 1 else net
+        optimiser = torch.optim.SGD(net.parameters(), lr=0.01)
+        x, y = torch.rand(256 // world_size, 64), torch.zeros(256 // world_size, dtype=torch.long)
+
+        def step(model=model, optimiser=optimiser, x=x, y=y):
+            optimiser.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimiser.step()
+
+        step()
+        milliseconds.append(1e3 * fastest(step, rounds=12))
+    return milliseconds
+
+
+widths = [16, 128, 1024]
+one_process = launch(step_times, 1, widths)[0]
+print("one process, ms per step:", ", ".join(f"{ms:.2f}" for ms in one_process))
+
+# %%
+two_processes = [max(pair) for pair in zip(*launch(step_times, 2, widths), strict=True)]
+ratios = [two / one for two, one in zip(two_processes, one_process, strict=True)]
+for width, two, ratio in zip(widths, two_processes, ratios, strict=True):
+    print(f"width {width:>5}, two processes: {two:7.2f} ms per step, {ratio:.2f} times as long as one")
+
+figure, axes = plt.subplots()
+axes.loglog(widths, one_process, marker="o", label="one process")
+axes.loglog(widths, two_processes, marker="s", label="two processes")
+axes.set(xlabel="width of the hidden layers", ylabel="ms per step")
+axes.legend()
+print("On the left the line of the two processes lies higher, on the right the lines come close or cross.")
+plt.show()
+assert ratios[0] > 1, JUST_NOW.format(f"small: two processes took {ratios[0]:.2f} times as long (expected: over 1)")
+assert ratios[-1] < ratios[0], JUST_NOW.format(f"ratios: {ratios} (expected: the last is less than the first)")
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# For the small one, two processes are slower: half of very little is saved, and a collective costs what it costs. The
+# larger the network and the batch, the more there is to save; how much, depends on your machine. Measure one process
+# first. A larger batch per rank, fewer collectives (accumulation) or simply one process are honest answers.
+#
+# </details>
+#
+# ## The other ways to share the work
+#
+# **`nn.DataParallel`** is the older way: *one* process, one thread per GPU. In every step the first GPU sends the whole
+# model to the others, and gets all their gradients. In DDP each rank keeps its model, and the gradients go round in a
+# ring: each rank sends and gets `2 (n - 1) / n` times their size.
+#
+# **Predict:** a model of 100 MB. How much goes through the *busiest* GPU per step, in and out, on 2, 4 and 8 GPUs?
+
+# %%
+first_gpu = [100 * (n - 1) + 100 * (n - 1) for n in (2, 4, 8)]  # parameters out, gradients in
+each_rank = [2 * 100 * 2 * (n - 1) / n for n in (2, 4, 8)]  # in a ring: gradients out and in
+print("DataParallel:", first_gpu, "MB; DDP:", each_rank, "MB")
+assert first_gpu == [200, 600, 1400] and each_rank == [200, 300, 350]
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# 200, 600 and 1400 MB, against 200, 300 and 350. And all threads share one Python interpreter. Use DDP, on a single
+# machine as well.
+#
+# </details>
+#
+# **Model parallelism**: the model is too large for one device, so its layers are spread over several. Each layer's
+# input has to be moved to where the layer is. (Below, the second device is torch's `meta`, so that it works without a
+# GPU.) Only one device is busy at a time, as each waits for the one before it. A **pipeline** cuts the batch into
+# micro-batches, so that several devices work at once.
+#
+# **Predict:** four devices, one layer each. What share of the time is a device busy with 1, 4 and 16 micro-batches?
+
+
+# %%
+def busy_share(n_stages, n_micro):
+    """Share of the device steps that are busy, and which ones (stage, step)."""
+    grid = torch.zeros(n_stages, n_stages + n_micro - 1)
+    for stage in range(n_stages):
+        grid[stage, stage : stage + n_micro] = 1  # each begins one step after the stage before it
+    return grid.mean().item(), grid
+
+
+figure, panels = plt.subplots(1, 3, figsize=(11, 2.6), sharey=True)
+shares = []
+for axes, n_micro in zip(panels, (1, 4, 16), strict=True):
+    busy, grid = busy_share(4, n_micro)
+    shares.append(busy)
+    axes.imshow(grid, vmin=-0.2, vmax=1.2, aspect="auto")
+    axes.set(title=f"{n_micro} micro-batches: {busy:.0%} busy", xlabel="step", ylabel="device", yticks=range(4))
+print("Light: busy. Shares:", ", ".join(f"{share:.0%}" for share in shares))
+plt.show()
+assert all(abs(busy - n / (n + 3)) < 1e-6 for busy, n in zip(shares, (1, 4, 16), strict=True))
+
+lower, upper = nn.Linear(64, 32), nn.Linear(32, 10, device="meta")
+try:
+    upper(lower(x))
+    raise AssertionError("the second layer is on another device")
+except RuntimeError as error:
+    print("without moving:", error)
+assert upper(lower(x).to("meta")).shape == (64, 10)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# 25 %, 57 % and 84 %: `m / (m + n - 1)`. With one micro-batch four devices are as fast as one, they only hold more.
+# Model parallelism is for models that do not fit. As long as yours fits, DDP is simpler and faster.
+#
+# </details>
+#
+# **torchrun** again: besides setting the variables, it ends *all* processes when one of them dies, and can start them
+# anew (`--max-restarts`). The script then begins from its first line, so it has to find its last checkpoint by itself.
+#
+# ## A test for many ranks
+#
+# A test of distributed code runs on every rank, and it counts as failed if *any* rank objects. Here are five ways to
+# average two gradients, `a` and `b`, and four tests.
+#
+# **Predict:** which test finds none of the wrong ones? Which wrong one passes the test that all ranks have the same?
+
+
+# %%
+def right(own, rank, n, comm):
+    """The mean of each gradient."""
+    return [comm.all_reduce(gradient) / n for gradient in own]
+
+
+WAYS = {
+    "right": right,
+    "summed": lambda own, rank, n, comm: [comm.all_reduce(gradient) for gradient in own],
+    "only the first": lambda own, rank, n, comm: [comm.all_reduce(own[0]) / n, *own[1:]],
+    "only on rank 0": lambda own, rank, n, comm: (right(own, rank, n, comm), own)[rank > 0],
+    "nothing": lambda own, rank, n, comm: own,
+}
+
+
+def passes(way, world_size, same_everywhere=False, compare="mean"):
+    """Do all ranks accept what this way of averaging gives?"""
+
+    def test(rank, world_size, comm):
+        n = 1 if same_everywhere else rank + 1
+        got = way([float(n), float(10 * n)], rank, world_size, comm)
+        if compare == "each other":
+            return all(other == got for other in comm.all_gather(got))
+        ns = [1 if same_everywhere else other + 1 for other in range(world_size)]
+        mean = sum(ns) / world_size  # what one process would get from all the data
+        return got == [mean, 10 * mean]
+
+    return all(run_ranks_as_threads(test, world_size).values)
+
+
+TESTS = {
+    "one rank": {"world_size": 1},
+    "two ranks, equal data": {"world_size": 2, "same_everywhere": True},
+    "two ranks agree": {"world_size": 2, "compare": "each other"},
+    "two ranks, known mean": {"world_size": 2},
+}
+print(f"{'':>22}", *(f"{name:>15}" for name in WAYS))
+caught = {}
+for name, options in TESTS.items():
+    verdicts = [passes(way, **options) for way in WAYS.values()]
+    caught[name] = verdicts.count(False)
+    print(f"{name:>22}", *(f"{'passes' if verdict else 'CAUGHT':>15}" for verdict in verdicts))
+    assert verdicts[0]  # nobody objects to the right one
+assert caught == {"one rank": 0, "two ranks, equal data": 1, "two ranks agree": 3, "two ranks, known mean": 4}
+assert passes(WAYS["summed"], 2, compare="each other")
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# One rank finds nothing at all. Equal data on all ranks finds only the sum: the mean of equal things is each of them,
+# so even doing nothing passes. "They agree" misses the sum, which is equally wrong everywhere. Different data on each
+# rank, and a mean that was worked out by other means, finds all four.
+#
+# </details>
+#
+# Think of what else may differ between ranks: a gradient that is missing on one of them, a rank with no data. And where
+# a test compares ranks by a collective, all ranks must come to it, those that have found a mistake as well.
+#
+# ## Summary
+#
+# | Symptom | Look at | Lesson section |
+# |---|---|---|
+# | Hangs at the start; two processes, one device | world size, address, local rank, backend | Ranks, and how they meet |
+# | Hangs later; a number is wrong shortly before | the calls of *each* rank, in order | Collectives, and who waits |
+# | Steps too long; many small messages | division by the world size; number of calls | The mean of gradients |
+# | Ranks drift apart | start, wrapper's forward, buffers | What DDP does for you |
+# | An epoch takes as long as on one rank; same order again | the sampler and its epoch | Each sample once |
+# | Learns more slowly with more ranks | samples per step, learning rate | A larger batch, another rate |
+# | Accumulation gains nothing | collectives per step, `no_sync` | Accumulating without talking |
+# | The metric depends on the number of ranks | sums and counts; padded samples | Metrics over all ranks |
+# | Torn files; failed loads; validation that hangs | who writes, where the barrier is | One rank writes, all ranks wait |
+# | More ranks, less speed | step time against model size | When more ranks are slower |
+# | The first GPU is full, the others idle | `DataParallel`; the pipeline's gaps | The other ways to share the work |
+# | All tests pass, the job is wrong | a world of two or three, different data | A test for many ranks |
+#
+# Now it is your turn: the exercise trains a digits classifier on several ranks. It runs, and it gains nothing:
+# [open the exercise](../exercises/ch07_ddp/ch07_ddp.ipynb).

@@ -1,0 +1,299 @@
+"""Visible tests of exercise 6: steps, schedules, checkpoints. They can be worked out by hand; they are for you."""
+
+import math
+
+import pytest
+import torch
+
+from autograder.checks import assert_matches
+from autograder.checks.own_test import assert_accepts, assert_rejects
+
+HALF = torch.float16
+
+# --- train_step -------------------------------------------------------------------------------------------------------
+
+
+def _steps(learner, weight, bias, batches, lr, scale, max_norm, dtype, old_gradient=0.0):
+    """Steps of plain descent for one linear layer: its weight and bias, losses, and the scale after each step.
+
+    A scale of 0 stands for a disabled scaler.
+    """
+    from autograder.instruments import mlp
+
+    model = mlp([weight, bias])
+    optimiser = torch.optim.SGD(model.parameters(), lr=lr)
+    scaler = torch.amp.GradScaler(weight.device.type, init_scale=scale or 1.0, enabled=scale > 0)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, old_gradient)
+    losses, scales = [], []
+    for x, y in batches:
+        losses.append(learner.train_step(model, x, y, optimiser, scaler, max_norm, dtype))
+        scales.append(scaler.get_scale())
+    return model[0].weight.detach(), model[0].bias.detach(), losses, scales, [loss.requires_grad for loss in losses]
+
+
+@pytest.mark.task("train_step")
+def test_loss_of_a_model_that_knows_nothing(submission):
+    """Weights of zero and four classes: the loss is log(4), a float32 tensor without dimensions, whatever the scale."""
+    batch = (torch.ones(2, 3), torch.tensor([0, 1]))
+    for dtype, scale in ((torch.float32, 0.0), (torch.bfloat16, 1024.0), (HALF, 1024.0)):
+        args = (torch.zeros(4, 3), torch.zeros(4), [batch], 0.0, scale, 1.0, dtype)
+        _, _, (loss,), _, (attached,) = submission.run(_steps, *args)
+        assert_matches(loss, torch.tensor(math.log(4)), rtol=1e-5, what="the loss")
+        assert not attached, "the loss is still part of a graph"
+
+
+@pytest.mark.task("train_step")
+def test_a_plain_step(submission):
+    """In float32, with the scaler disabled: a step with the gradients that can be worked out by hand."""
+    batch = (torch.tensor([[2.0, 0.0]]), torch.tensor([1]))
+    args = (torch.zeros(2, 2), torch.zeros(2), [batch], 1.0, 0.0, 100.0, torch.float32, 7.0)
+    weight, bias, _, _, _ = submission.run(_steps, *args)
+    assert_matches(weight, torch.tensor([[-1.0, 0.0], [1.0, 0.0]]), what="the weight after one step")
+    assert_matches(bias, torch.tensor([-0.5, 0.5]), what="the bias after one step")
+
+
+@pytest.mark.task("train_step")
+@pytest.mark.pitfall("M1")
+@pytest.mark.lesson("Gradients that vanish on the way")
+def test_faint_pixels_are_learned_from(submission):
+    """32 pictures, each with a faint pixel of its own: gradients of 2^-26, times a rate of 2^26, move weights by 1."""
+    labels = torch.arange(32) % 2
+    args = (torch.zeros(2, 32), torch.zeros(2), [(2.0**-20 * torch.eye(32), labels)], 2.0**26, 2.0**16, 1.0, HALF)
+    weight, _, _, _, _ = submission.run(_steps, *args)
+    # each sample's own class is pulled up by (1 - 1/2) * 2^-20 / 32, the other one is pushed down
+    assert_matches(weight[0], 1.0 - 2.0 * labels, rtol=1e-2, what="the weights of the first class")
+
+
+BRIGHT = (torch.tensor([[4096.0, 0.0]]), torch.tensor([0]))
+"""Gradients of 2048 for two weights: float16 holds 16 times that, but not 32 times."""
+
+
+@pytest.mark.task("train_step")
+@pytest.mark.pitfall("M4")
+@pytest.mark.lesson("The order of five calls")
+def test_a_bright_picture_makes_a_step_of_max_norm(submission):
+    """Gradients of a total norm of about 2900, a max_norm of 2 and a rate of 0.5: the weights move by 1 in all."""
+    args = (torch.zeros(2, 2), torch.zeros(2), [BRIGHT], 0.5, 16.0, 2.0, HALF)
+    weight, _, _, _, _ = submission.run(_steps, *args)
+    assert_matches(weight, torch.tensor([[1.0, 0.0], [-1.0, 0.0]]) / math.sqrt(2), rtol=1e-2, what="the weight")
+
+
+@pytest.mark.task("train_step")
+@pytest.mark.pitfall("M4")
+@pytest.mark.lesson("The order of five calls")
+def test_small_gradients_are_not_clipped(submission):
+    """Gradients of a total norm below 2 pass a max_norm of 2 unchanged, also where the scale is 1024."""
+    batch = (torch.tensor([[2.0, 0.0]]), torch.tensor([1]))
+    args = (torch.zeros(2, 2), torch.zeros(2), [batch], 1.0, 1024.0, 2.0, HALF)
+    weight, bias, _, _, _ = submission.run(_steps, *args)
+    assert_matches(weight, torch.tensor([[-1.0, 0.0], [1.0, 0.0]]), rtol=1e-2, what="the weight after one step")
+    assert_matches(bias, torch.tensor([-0.5, 0.5]), rtol=1e-2, what="the bias after one step")
+
+
+@pytest.mark.task("train_step")
+@pytest.mark.pitfall("M1")
+@pytest.mark.lesson("Gradients that vanish on the way")
+def test_a_scale_that_is_too_high_skips_a_step(submission):
+    """At a scale of 64 the gradients overflow: nothing moves at 64 and at 32, and at 16 a step is made."""
+    args = (torch.zeros(2, 2), torch.zeros(2), [BRIGHT] * 3, 1.0, 64.0, 1e9, HALF)
+    weight, _, losses, scales, _ = submission.run(_steps, *args)
+    assert_matches(scales, [32.0, 16.0, 16.0], what="the scale after each batch")
+    assert_matches(torch.stack(losses), torch.full((3,), math.log(2)), what="the losses")
+    assert_matches(weight, torch.tensor([[2048.0, 0.0], [-2048.0, 0.0]]), rtol=1e-2, what="the weight afterwards")
+
+
+# --- fit --------------------------------------------------------------------------------------------------------------
+
+
+def _fitted(learner, batches, scale, growth_interval, dtype):
+    """A pass with a schedule of 1, 1/2, 1/3 …: losses, rates, the schedule's place, the scale, and the weight."""
+    from autograder.instruments import mlp
+
+    model = mlp([torch.zeros(2, 2), torch.zeros(2)])
+    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1 / (1 + done))
+    scaler = torch.amp.GradScaler(
+        batches[0][0].device.type, init_scale=scale or 1.0, growth_interval=growth_interval, enabled=scale > 0
+    )
+    losses, rates = learner.fit(model, batches, optimiser, scheduler, scaler, dtype)
+    return losses, rates, scheduler.last_epoch, scaler.get_scale(), model[0].weight.detach()
+
+
+PLAIN = (torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
+BROKEN = (torch.tensor([[float("inf"), 0.0]]), torch.tensor([0]))
+
+
+def _pull(rates):
+    """Where a weight and a bias of each class go for `PLAIN`: up for the first class, down for the other."""
+    pull = 0.0
+    for rate in rates:
+        pull += rate / (1 + math.exp(4 * pull))
+    return torch.tensor([[pull, 0.0], [-pull, 0.0]])
+
+
+@pytest.mark.task("fit")
+def test_a_schedule_without_skips(submission):
+    """In float32 every batch makes a step, and the rates are 1, 1/2 and 1/3."""
+    losses, rates, place, _, weight = submission.run(_fitted, [PLAIN] * 3, 0.0, 2000, torch.float32)
+    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="the rates")
+    assert_matches(place, 3, what="the schedule's place")
+    assert_matches(losses[0], math.log(2), what="the first loss")
+    assert_matches(weight, _pull(rates), what="the weight")
+
+
+@pytest.mark.task("fit")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_broken_pictures_do_not_move_the_schedule(submission):
+    """Of five batches, the second and the fourth cannot make a step: three steps, with rates 1, 1/2 and 1/3."""
+    batches = [PLAIN, BROKEN, PLAIN, BROKEN, PLAIN]
+    losses, rates, place, scale, weight = submission.run(_fitted, batches, 64.0, 2000, HALF)
+    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="the rates")
+    assert_matches(place, 3, what="the schedule's place")
+    assert_matches(scale, 16.0, what="the scale")
+    assert_matches(len(losses), 5, what="the number of losses")
+    assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
+
+
+@pytest.mark.task("fit")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_a_scale_that_goes_up_skips_nothing(submission):
+    """The scale doubles after each step that is made, and is halved for the broken picture: three steps of four."""
+    _, rates, place, scale, weight = submission.run(_fitted, [PLAIN, PLAIN, BROKEN, PLAIN], 4.0, 1, HALF)
+    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="the rates")
+    assert_matches(place, 3, what="the schedule's place")
+    assert_matches(scale, 16.0, what="the scale")
+    assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
+
+
+# --- save_state -------------------------------------------------------------------------------------------------------
+
+
+def _resumed(learner, batches, stop, scale, growth_interval):
+    """Train on the first batches, save into a file, load into new objects, and go on: all that there is at the end."""
+    import io
+
+    def new(scale):
+        from autograder.instruments import mlp
+
+        model = mlp([torch.zeros(2, 2), torch.zeros(2)])
+        optimiser = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1 / (1 + done))
+        scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=growth_interval)
+        return model, optimiser, scheduler, scaler
+
+    def train(training, batches):
+        model, optimiser, scheduler, scaler = training
+        for x, y in batches:
+            optimiser.zero_grad()
+            scaler.scale(torch.nn.functional.cross_entropy(model(x), y)).backward()
+            before = scaler.get_scale()
+            scaler.step(optimiser)
+            scaler.update()
+            if scaler.get_scale() >= before:
+                scheduler.step()
+
+    first, second = new(scale), new(65536.0)
+    train(first, batches[:stop])
+    file = io.BytesIO()
+    torch.save(learner.save_state(*first, stop), file)
+    file.seek(0)
+    step = learner.load_state(torch.load(file, weights_only=True), *second)
+    train(second, batches[stop:])
+    model, optimiser, scheduler, scaler = second
+    return {
+        "weight": model[0].weight.detach(),
+        "rate": float(optimiser.param_groups[0]["lr"]),
+        "place": scheduler.last_epoch,
+        "scale": scaler.get_scale(),
+        "step": step,
+    }
+
+
+@pytest.mark.task("save_state")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_the_scale_goes_on(submission):
+    """Two steps at a scale of 8, an interruption, a step: then the third step in a row doubles the scale to 16."""
+    found = submission.run(_resumed, [PLAIN] * 3, 2, 8.0, 3)
+    assert_matches(found["scale"], 16.0, what="the scale")
+    assert_matches(found["place"], 3, what="the schedule's place")
+    assert_matches(found["step"], 2, what="the result of `load_state`")
+    pull = speed = 0.0
+    for rate in (1.0, 1 / 2, 1 / 3):
+        speed = 0.5 * speed + 1 / (1 + math.exp(4 * pull))
+        pull += rate * speed
+    assert_matches(found["weight"], torch.tensor([[pull, 0.0], [-pull, 0.0]]), what="the weight")
+
+
+@pytest.mark.task("save_state")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_the_schedule_goes_on(submission):
+    """Three batches, one of which was skipped, an interruption, and a fourth: the schedule is at its third place."""
+    found = submission.run(_resumed, [PLAIN, BROKEN, PLAIN, PLAIN], 3, 8.0, 2000)
+    assert_matches(found["place"], 3, what="the schedule's place")
+    assert_matches(found["rate"], 1 / 4, what="the rate for the next step")
+    assert_matches(found["scale"], 4.0, what="the scale")
+    assert_matches(found["step"], 3, what="the result of `load_state`")
+
+
+# --- check_train_step -------------------------------------------------------------------------------------------------
+
+_RIGHT = """
+def implementation(model, x, y, optimiser, scaler, max_norm, dtype):
+    with torch.autocast(x.device.type, dtype):
+        logits = model(x)
+    loss = torch.nn.functional.cross_entropy(logits.float(), y)
+    optimiser.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimiser)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    scaler.step(optimiser)
+    scaler.update()
+    return loss.detach()
+"""
+_NO_STEP = _RIGHT.replace("scaler.step(optimiser)", "pass")
+_SCALED_CLIP = _RIGHT.replace("    scaler.unscale_(optimiser)\n", "")
+_UNSCALED = """
+def implementation(model, x, y, optimiser, scaler, max_norm, dtype):
+    with torch.autocast(x.device.type, dtype):
+        logits = model(x)
+    loss = torch.nn.functional.cross_entropy(logits.float(), y)
+    optimiser.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimiser.step()
+    return loss.detach()
+"""
+_SHOWN = [_RIGHT, _NO_STEP, _SCALED_CLIP, _UNSCALED]
+
+
+@pytest.mark.task("check_train_step")
+def test_accepts_a_right_step(submission):
+    """The five calls in their order are accepted."""
+    assert_accepts(submission.check_train_step, _RIGHT, among=_SHOWN)
+
+
+@pytest.mark.task("check_train_step")
+def test_rejects_a_step_that_is_none(submission):
+    """All is done except for the step itself: rejected."""
+    assert_rejects(submission.check_train_step, _NO_STEP, among=_SHOWN)
+
+
+@pytest.mark.task("check_train_step")
+@pytest.mark.pitfall("M4")
+@pytest.mark.lesson("A test for a training step")
+def test_rejects_clipping_in_the_wrong_place(submission):
+    """Gradients that are clipped while they are still multiplied by the scale: rejected."""
+    assert_rejects(submission.check_train_step, _SCALED_CLIP, among=_SHOWN)
+
+
+@pytest.mark.task("check_train_step")
+@pytest.mark.pitfall("M4")
+@pytest.mark.lesson("A test for a training step")
+def test_rejects_a_step_without_scaling(submission):
+    """A step that does not use the scaler at all: rejected."""
+    assert_rejects(submission.check_train_step, _UNSCALED, among=_SHOWN)
