@@ -6,6 +6,9 @@ PORT        ?= 8888
 LAB_ARGS    ?=
 PYTEST_ARGS ?=
 
+# How many processes share the tests; tests that take times take turns all the same.
+JOBS ?= 2
+
 # Where pip may find other builds of torch, such as the small ones without GPU support.
 # Empty: the usual build, which on Linux comes with CUDA and takes some gigabytes.
 TORCH_INDEX ?=
@@ -43,6 +46,7 @@ help: ## show this list
 	@echo "  PORT         where JupyterLab listens (now: $(PORT))"
 	@echo "  LAB_ARGS     more options for JupyterLab"
 	@echo "  PYTEST_ARGS  more options for pytest, as in PYTEST_ARGS='-k wire'"
+	@echo "  JOBS         how many processes share the tests of make test (now: $(JOBS))"
 
 install: $(STAMP) ## set up .venv with the exact versions of requirements.lock
 
@@ -55,7 +59,7 @@ learn: install ## open the course in JupyterLab
 	    --LabApp.default_url=/lab/tree/course/00_start_here.ipynb $(ALLOW_ROOT) $(LAB_ARGS)
 
 test: install ## run all tests
-	$(PY) -m pytest tests $(PYTEST_ARGS)
+	$(PY) -m pytest tests -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-fast: install ## run the tests that take no more than a few seconds each
 	$(PY) -m pytest tests -m "not slow" $(PYTEST_ARGS)

@@ -59,6 +59,19 @@ def _plain_pytest() -> Iterator[None]:
         _set_environment({**before, "PYTEST_CURRENT_TEST": current})
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Tests compute little: a second thread would only take the core from the worker that they wait for."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _set_environment(values: Mapping[str, str | None]) -> None:
     for name, value in values.items():
         if value is None:
@@ -83,7 +96,7 @@ def run_tests(
     options += ["-p", "no:logging"]
     noise = io.StringIO()
     try:
-        with _plain_pytest(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):
+        with _plain_pytest(), _one_thread(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):
             status = pytest.main([*options, *map(str, files)], plugins=[fixtures, only, _Markers()])
     finally:
         session.close()

@@ -217,18 +217,20 @@ A test is a guard where the starter passes it: it earns nothing and, failing, co
 """
 
 
-def prove_all(root: Path, names: Sequence[str] = (), report_progress: bool = False) -> tuple[str, list[str]]:
-    """Prove the chapters named (or all), as many at a time as there are cores: the matrix, and the problems.
+def prove_all(
+    root: Path, names: Sequence[str] = (), report_progress: bool = False, jobs: int | None = None
+) -> tuple[str, list[str]]:
+    """Prove the chapters named (or all), *jobs* at a time (as many as there are cores): the matrix, and the problems.
 
     Timed tests take turns all the same, since they hold a lock.
     """
     chosen = [name for name in find_chapters(root) if not names or name in names]
-    jobs = [(root, name, report_progress) for name in chosen]
+    tasks = [(root, name, report_progress) for name in chosen]
     # a new interpreter for each: a fork of a process that has computed with torch may hang
     with ProcessPoolExecutor(
         min(len(chosen), os.cpu_count() or 1), get_context("spawn"), max_tasks_per_child=1
     ) as pool:
-        proofs = list(pool.map(_prove_one, jobs))
+        proofs = list(pool.map(_prove_one, tasks))
     return "\n".join([_PREFACE, *(text for text, _ in proofs)]), [problem for _, found in proofs for problem in found]
 
 

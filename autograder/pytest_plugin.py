@@ -108,6 +108,9 @@ class _Face:
             bound.refusal = str(error)
             bound.session = Session(chapter, None, lambda role: self.host.runner())
             return bound
+        import torch
+
+        torch.set_num_threads(1)  # as for a grade
         program = read_program(bound.submission.cells)
         bound.session = Session(chapter, program, lambda role: self.host.runner(str(path), role))
         return bound
