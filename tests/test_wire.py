@@ -143,7 +143,9 @@ def test_requires_grad_survives_and_the_graph_does_not() -> None:
         assert got.requires_grad and got.is_leaf and type(got) is torch.Tensor
 
 
-@pytest.mark.parametrize("view", [lambda z: z.conj(), lambda z: z.conj().imag, lambda z: z.real], ids=str)
+@pytest.mark.parametrize(
+    "view", [lambda z: z.conj(), lambda z: z.conj().imag, lambda z: z.real], ids=["conj", "imag", "real"]
+)
 def test_lazy_views_arrive_as_what_they_show(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
     z = torch.complex(numbers(4), numbers(4) + 1)
     assert torch.equal(there_and_back(view(z)), view(z).clone())
