@@ -20,7 +20,7 @@ from autograder.errors import IsolationUnavailable
 ISOLATIONS = ("auto", "bubblewrap", "sandlock", "none")
 
 _BOOT = "import sys; sys.path.insert(0, {stage!r}); from autograder.worker import main; main(sys.argv[1:])"
-_WARM_BYTES = 1_200_000_000
+_WARM_BYTES = 1_500_000_000
 """What sandlock counts for the warm process and a use that has done nothing yet, with room to spare."""
 _PASSED_ON = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "CUDA_VISIBLE_DEVICES", "SYSTEMROOT")
 """The only variables of the person's environment that reach a worker: what the libraries need to run right."""
