@@ -17,7 +17,7 @@ from platformdirs import user_cache_path
 
 from autograder.chapter import Chapter, Task, chapter_of, find_chapters, find_root
 from autograder.errors import ChapterError
-from autograder.hardware import fingerprint
+from autograder.hardware import fingerprint, one_thread
 from autograder.normalise import Normalised, normalise
 from autograder.notebook import Cell, read
 from autograder.program import read_program
@@ -59,19 +59,6 @@ def _plain_pytest() -> Iterator[None]:
         _set_environment({**before, "PYTEST_CURRENT_TEST": current})
 
 
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Tests compute little: a second thread would only take the core from the worker that they wait for."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _set_environment(values: Mapping[str, str | None]) -> None:
     for name, value in values.items():
         if value is None:
@@ -96,7 +83,8 @@ def run_tests(
     options += ["-p", "no:logging"]
     noise = io.StringIO()
     try:
-        with _plain_pytest(), _one_thread(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):
+        # tests compute little: a second thread would only take the core from the worker that they wait for
+        with _plain_pytest(), one_thread(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):
             status = pytest.main([*options, *map(str, files)], plugins=[fixtures, only, _Markers()])
     finally:
         session.close()

@@ -11,8 +11,9 @@ import ast
 import re
 import symtable
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autograder.notebook import Cell
 
@@ -114,6 +115,11 @@ def read_program(cells: Sequence[Cell]) -> Program:
         code_cells.append(CodeCell(name, source))
         statements += found
     return Program(tuple(code_cells), tuple(statements))
+
+
+def read_history(namespace: Mapping[str, Any]) -> Program:
+    """The definitions in the cells that an IPython kernel with this namespace has run, in order; none elsewhere."""
+    return read_program([Cell("code", source) for source in list(namespace.get("In", ()))[1:]])  # it counts from 1
 
 
 def _describe(error: BaseException) -> str:

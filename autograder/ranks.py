@@ -68,7 +68,8 @@ def operation(runtime: Runtime) -> Callable[[dict[str, Any]], list[dict[str, Any
     def ranks(request: dict[str, Any]) -> list[dict[str, Any]]:
         if hasattr(os, "fork"):
             call = _call(runtime, request)
-            return _run(lambda *of_rank: _fork(call, *of_rank), request["world_size"], request["timeout"])
+            crumbs = mmap.mmap(-1, _CRUMB.size * request["world_size"])  # shared with forks
+            return _run(lambda *of_rank: _fork(call, *of_rank), request, crumbs)
         return run_spawned(runtime.loaded, request)
 
     return ranks
@@ -84,8 +85,7 @@ def run_spawned(cells: Sequence[Mapping[str, Any]], request: dict[str, Any]) -> 
         process.start()
         return process
 
-    size = request["world_size"]
-    return _run(start, size, request["timeout"], context.RawArray("B", _CRUMB.size * size))
+    return _run(start, request, context.RawArray("B", _CRUMB.size * request["world_size"]))
 
 
 def _call(runtime: Runtime, request: dict[str, Any]) -> Callable[[int], Any]:
@@ -112,7 +112,7 @@ class _Meeting:
 
 
 def _run(
-    start: Callable[[int, _Meeting, Connection], _Process], world_size: int, timeout: float, crumbs: Any = None
+    start: Callable[[int, _Meeting, Connection], _Process], request: Mapping[str, Any], crumbs: Any
 ) -> list[dict[str, Any]]:
     """Start each rank and return what became of it, by rank.
 
@@ -122,8 +122,7 @@ def _run(
     call (:data:`NOTED`) it is in, and how many it had begun; ``collectives`` counts what the backend carried out, those
     that DistributedDataParallel starts included; ``output`` is the tail of what it printed. No process outlives this.
     """
-    if crumbs is None:
-        crumbs = mmap.mmap(-1, _CRUMB.size * world_size)  # shared with forks
+    world_size, timeout = request["world_size"], request["timeout"]
     for rank in range(world_size):
         _CRUMB.pack_into(crumbs, _CRUMB.size * rank, _NOWHERE, 0)
     with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
@@ -240,15 +239,14 @@ def _definitions(function: Callable[..., Any]) -> list[dict[str, Any]]:
     import inspect
 
     from autograder.notebook import Cell
-    from autograder.program import read_program
+    from autograder.program import read_history, read_program
 
     name = function.__name__
     if not name.isidentifier() or not inspect.isfunction(function):
         raise TypeError(f"{function!r} has no name by which other processes could find it: define it with `def`")
-    cells = getattr(sys.modules["__main__"], "In", [])[1:] if function.__module__ == "__main__" else []
-    if not cells:
-        cells = [Path(inspect.getfile(function)).read_text(encoding="utf-8")]
-    program = read_program([Cell("code", source) for source in cells])
+    program = read_history(function.__globals__)
+    if not program.defines(name):
+        program = read_program([Cell("code", Path(inspect.getfile(function)).read_text(encoding="utf-8"))])
     return [{"name": cell.name, "source": cell.source, "keep": indices} for cell, indices in program.needed_for({name})]
 
 
@@ -284,6 +282,7 @@ def _spawned(payload: bytes, rank: int, meeting: _Meeting, answer: Connection) -
     message = decode(bytearray(payload))
     runtime = Runtime()
     runtime.handle({"op": "load", "cells": message["cells"]})
+    # looked up inside, so that a function that is missing becomes an answer as well
     answer.send_bytes(_answer(lambda rank: _call(runtime, message["request"])(rank), rank, meeting))
     os._exit(0)  # nobody waits for what the group's threads may still be at
 

@@ -25,8 +25,7 @@ from autograder.errors import (
     LearnerTimeout,
     SandboxError,
 )
-from autograder.notebook import Cell
-from autograder.program import Program, read_program
+from autograder.program import Program, read_history
 from autograder.replies import missing_text, value_of
 from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer, encode_reply
 from autograder.sandbox import AnySandbox, Limits, Use, start
@@ -129,9 +128,9 @@ class LiveRunner:
         elapsed = time.perf_counter() - begin
         return value_of(decode(bytearray(answer))), elapsed
 
-    def cells(self) -> list[str]:
-        """The sources that the kernel has run, in order; empty where this is no IPython kernel."""
-        return list(self._runtime.namespace.get("In", ()))[1:]  # IPython counts from 1
+    def program(self) -> Program:
+        """What the cells that the kernel has run define."""
+        return read_history(self._runtime.namespace)
 
     def freeze(self, stop: bool) -> None:
         """Nothing: this process cannot stop itself."""
@@ -346,8 +345,7 @@ class Submission:
             runner = self._ready(set())
             assert isinstance(runner, LiveRunner)
             host = Host("none")
-            program = read_program([Cell("code", source) for source in runner.cells()])
-            self._copy = host, Submission(lambda: host.runner("kernel"), program, self.label)
+            self._copy = host, Submission(lambda: host.runner("kernel"), runner.program(), self.label)
         return self._copy[1]
 
     def close(self) -> None:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
-import torch
+from autograder.hardware import one_thread
 
 JUST_NOW: Final = "on this machine, just now, {}. Times vary: run the cell again when the machine is idle"
 """What a measured claim that fails says: format it with what was measured and what was expected."""
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch compute on one thread only: it then never waits for a second one to get its turn."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def cost_ratio(candidate: Callable[[], object], baseline: Callable[[], object], rounds: int = 40) -> float:
