@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import html
 import inspect
-import io
 import operator
 import sys
 import threading
@@ -21,12 +20,10 @@ from types import CodeType
 from typing import Any, Final
 
 import ipywidgets as widgets
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from PIL import Image
 
-from explorers import style
+from explorers import canvas, style
 
 WORLD_SIZES: Final = (2, 3, 4)
 
@@ -423,7 +420,6 @@ def summary(timeline: Timeline) -> str:
 
 
 # The drawing
-_DPI: Final = 100
 _LEFT, _RIGHT, _BOTTOM, _TOP = 0.08, 0.985, 0.14, 0.9
 _HALF: Final = 0.3  # half the height of a box; ranks are 1 apart
 
@@ -436,10 +432,8 @@ class TimelineDrawing:
 
     def __init__(self, width: int = 900, height: int = 340) -> None:
         """Make the figure, ``width`` by ``height`` pixels."""
-        figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=style.PAPER)
-        figure.set_layout_engine("none")  # the axes are placed by hand
-        self._canvas = FigureCanvasAgg(figure)
-        self._axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
+        self._canvas = canvas.make_canvas(width, height)
+        self._axes = self._canvas.figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
         self._pixels: Image.Image | None = None
         self._shown: Timeline | None = None
 
@@ -455,9 +449,7 @@ class TimelineDrawing:
             top, bottom = round(height * (1 - _TOP)) - 2, round(height * (1 - _BOTTOM)) - 1
             picture.paste(style.PALE_GREY, (now, top, width, bottom))
             picture.paste(style.INK, (now, top, now + 2, bottom))
-        buffer = io.BytesIO()
-        picture.save(buffer, "png", compress_level=1)  # light: it travels no further than the browser
-        return buffer.getvalue()
+        return canvas.png_of_image(picture)
 
     def _draw(self, timeline: Timeline) -> Image.Image:
         axes = self._axes

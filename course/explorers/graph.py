@@ -8,18 +8,15 @@ controls on it (:func:`explore_graph`).
 from __future__ import annotations
 
 import html
-import io
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import ipywidgets as widgets
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.path import Path
 
-from explorers import style
+from explorers import canvas, style
 from explorers.graph_run import EDITS as EDITS
 from explorers.graph_run import EXPRESSIONS as EXPRESSIONS
 from explorers.graph_run import MOMENTS as MOMENTS
@@ -37,7 +34,6 @@ from explorers.graph_run import run_expression as run_expression
 # Lengths in pixels.
 _WIDTH: Final = 980
 _HEIGHT: Final = 430
-_DPI: Final = 100
 _TOP: Final = 130
 _BOX_HEIGHT: Final = 168
 _LINE: Final = 23
@@ -54,11 +50,7 @@ class GraphDrawing:
     """
 
     def __init__(self) -> None:
-        self._figure = Figure(figsize=(_WIDTH / _DPI, _HEIGHT / _DPI), dpi=_DPI, facecolor=style.PAPER)
-        self._canvas = FigureCanvasAgg(self._figure)
-        # A style set elsewhere may switch on a layout engine; the axes below
-        # already fill the figure and the engine would only cost time.
-        self._figure.set_layout_engine("none")
+        self._figure = canvas.make_canvas(_WIDTH, _HEIGHT).figure
         self._axes: Axes = self._figure.add_axes((0, 0, 1, 1))
         self._axes.set_axis_off()
         self._axes.set_xlim(0, _WIDTH)
@@ -71,10 +63,7 @@ class GraphDrawing:
         for artist in [*self._axes.texts, *self._axes.patches]:
             artist.remove()
         _Sketch(self._axes, run, run.moments[step]).draw()
-        buffer = io.BytesIO()
-        # Light compression: the picture travels no further than the browser.
-        self._figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 1})
-        return buffer.getvalue()
+        return canvas.png_of_figure(self._figure)
 
 
 def render_png(run: GraphRun, step: int = -1) -> bytes:

@@ -9,7 +9,6 @@ the path over the loss and the curve, :func:`explore_loop` puts sliders on it.
 from __future__ import annotations
 
 import html
-import io
 import math
 import warnings
 from dataclasses import dataclass
@@ -18,12 +17,9 @@ from typing import Final
 
 import ipywidgets as widgets
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from PIL import Image
 from torch import Tensor, nn
 
-from explorers import style
+from explorers import canvas, style
 
 N_EPOCHS: Final = 3
 N_BATCHES: Final = 4
@@ -406,7 +402,6 @@ def _facts(now: Moment) -> list[tuple[str, str]]:
 # The drawing
 # --------------------------------------------------------------------------
 
-_DPI: Final = 100
 # What the map shows of the first and of the second weight.
 _ACROSS: Final = (-2.2, 3.0)
 _UP: Final = (-6.2, 1.8)
@@ -422,10 +417,8 @@ class LoopDrawing:
     """
 
     def __init__(self, width: int = 900, height: int = 380) -> None:
-        self._figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=style.PAPER)
-        self._canvas = FigureCanvasAgg(self._figure)
-        # The axes below are placed by hand; a layout engine would only cost time.
-        self._figure.set_layout_engine("none")
+        self._canvas = canvas.make_canvas(width, height)
+        self._figure = self._canvas.figure
         self._map = self._figure.add_axes((0.07, 0.14, 0.38, 0.76))
         self._plot = self._figure.add_axes((0.55, 0.14, 0.43, 0.76))
         self._draw_background()
@@ -490,12 +483,7 @@ class LoopDrawing:
         ):
             for part in parts:
                 axes.draw_artist(part)
-        pixels = self._canvas.buffer_rgba()
-        height, width, _ = pixels.shape
-        buffer = io.BytesIO()
-        # Light compression: the picture travels no further than the browser.
-        Image.frombuffer("RGBA", (width, height), pixels, "raw", "RGBA", 0, 1).save(buffer, "png", compress_level=1)
-        return buffer.getvalue()
+        return canvas.png_of_pixels(self._canvas)
 
 
 def _validated(trace: Trace, number: int, n_steps: int) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import html
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,15 +21,12 @@ from typing import Final
 
 import ipywidgets as widgets
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from PIL import Image
 from torch import Tensor, nn
 
 from autograder.pictures import digits
-from explorers import style
+from explorers import canvas, style
 from explorers.timing import one_thread
 
 FORMATS: Final[Mapping[str, torch.dtype]] = MappingProxyType(
@@ -265,7 +261,6 @@ def _facts(fate: Fate) -> list[tuple[str, str]]:
 # The drawing
 # --------------------------------------------------------------------------
 
-_DPI: Final = 100
 # What the number lines show, as powers of two; smaller gradients are counted in the first bar.
 _LEFT, _RIGHT = -64, 40
 _LOOKS: Final = (
@@ -313,10 +308,8 @@ class PrecisionDrawing:
     """
 
     def __init__(self, width: int = 900, height: int = 380) -> None:
-        self._figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=style.PAPER)
-        self._canvas = FigureCanvasAgg(self._figure)
-        # The axes below are placed by hand; a layout engine would only cost time.
-        self._figure.set_layout_engine("none")
+        self._canvas = canvas.make_canvas(width, height)
+        self._figure = self._canvas.figure
         self._histogram = self._figure.add_axes((0.07, 0.42, 0.5, 0.49))
         self._ranges = self._figure.add_axes((0.07, 0.14, 0.5, 0.26))
         self._plot = self._figure.add_axes((0.66, 0.14, 0.32, 0.77))
@@ -393,12 +386,7 @@ class PrecisionDrawing:
             self._histogram.draw_artist(stack)
         self._histogram.draw_artist(self._words)
         self._plot.draw_artist(self._mark)
-        pixels = self._canvas.buffer_rgba()
-        height, width, _ = pixels.shape
-        buffer = io.BytesIO()
-        # Light compression: the picture travels no further than the browser.
-        Image.frombuffer("RGBA", (width, height), pixels, "raw", "RGBA", 0, 1).save(buffer, "png", compress_level=1)
-        return buffer.getvalue()
+        return canvas.png_of_pixels(self._canvas)
 
 
 def _shares(fate: Fate) -> list[tuple[float, str]]:

@@ -10,7 +10,6 @@ sliders on it (:func:`explore_strides`).
 from __future__ import annotations
 
 import html
-import io
 import itertools
 import math
 from collections import Counter
@@ -22,12 +21,10 @@ from typing import Any, Final
 import ipywidgets as widgets
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
-from explorers import style
+from explorers import canvas, style
 
 OPERATIONS: Final = ("permute", "slice", "expand", "view", "reshape", "unfold", "contiguous")
 
@@ -258,8 +255,7 @@ _SLOTS_PER_ROW: Final = 18
 _SLOT_ROW: Final = 1.75
 # Lengths in pixels.
 _BIGGEST_CELL: Final = 50.0
-_DPI: Final = 100
-_POINTS_PER_PIXEL: Final = 72 / _DPI
+_POINTS_PER_PIXEL: Final = 72 / canvas.DPI
 
 
 class StridedDrawing:
@@ -272,11 +268,7 @@ class StridedDrawing:
 
     def __init__(self, width: int = 900) -> None:
         self._width = width
-        self._figure = Figure(dpi=_DPI, facecolor=style.PAPER)
-        self._canvas = FigureCanvasAgg(self._figure)
-        # A style set elsewhere may switch on a layout engine; the axes below
-        # already fill the figure and the engine would only cost time.
-        self._figure.set_layout_engine("none")
+        self._figure = canvas.make_canvas(width, width).figure  # the height is set for each picture
         self._axes: Axes = self._figure.add_axes((0, 0, 1, 1))
 
     def render(self, state: StridedState) -> bytes:
@@ -286,7 +278,7 @@ class StridedDrawing:
         axes.set_axis_off()
         layout = _Layout.of(state)
         cell = min(self._width / layout.width, _BIGGEST_CELL)
-        self._figure.set_size_inches(self._width / _DPI, layout.height * cell / _DPI)
+        self._figure.set_size_inches(self._width / canvas.DPI, layout.height * cell / canvas.DPI)
         axes.set_xlim(0, self._width / cell)
         # y grows downwards: the storage is on top, the tensor under it.
         axes.set_ylim(layout.height, 0)
@@ -294,10 +286,7 @@ class StridedDrawing:
         _draw_storage(pen, state, layout)
         _draw_tensor(pen, state, layout)
         pen.finish()
-        buffer = io.BytesIO()
-        # Light compression: the picture travels no further than the browser.
-        self._figure.savefig(buffer, format="png", pil_kwargs={"compress_level": 1})
-        return buffer.getvalue()
+        return canvas.png_of_figure(self._figure)
 
 
 def render_png(state: StridedState) -> bytes:
