@@ -3,7 +3,8 @@
 Two ways to start them. A *fork* of a process that computes on one thread, as the worker does, takes a tenth of a
 second and needs nothing of the function. A *spawned* rank is a new interpreter that first runs the definitions that the
 function needs: some seconds, but from any process and on any system, a notebook's kernel included (:func:`launch`).
-Either way the processes find each other through a file, never through a port that could be taken.
+Either way the processes find each other through a file, never through a port that could be taken, and talk over the
+loopback interface. A rank that is done stays where it is until all are: so its going away looks like nothing else.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import signal
 import struct
 import sys
 import tempfile
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
-from multiprocessing import Pipe, get_context
+from multiprocessing import Pipe, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -31,7 +32,12 @@ from autograder.runtime import Runtime, TailBuffer, describe, encode_reply
 from autograder.wire import decode, encode
 
 STALL_S = 6.0
-"""When every rank that is left has been in the same collective call for so long, none of them will come back."""
+"""When every rank that is left has been in the same call for so long, and computed nothing, none will come back."""
+STALL_AFTER_ONE_LEFT_S = 3.0
+"""The same where a rank is done already: whoever waits for that one waits in vain."""
+_HEARTBEAT_S = 0.1
+_COMPUTED_S = 0.05
+"""Processor seconds that only a rank at work needs; a heartbeat takes a thousandth of it."""
 CALLS = (
     "all_gather",
     "all_gather_into_tensor",
@@ -56,9 +62,15 @@ CALLS = (
     "send",
 )
 """Functions of ``torch.distributed`` in which a rank may wait for others; each rank notes which one it is in."""
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+"""The loopback interface by ``sys.platform``; elsewhere gloo takes the one of the machine's name."""
 _WRAPPED = ("DistributedDataParallel", "DistributedDataParallel.forward", "backward")
 NOTED = (*CALLS, *_WRAPPED)
-_CRUMB = struct.Struct("<iI")
+_CALL = struct.Struct("<iI")
+"""Which noted call a rank is in, and how many it has begun: written by the thread that computes."""
+_CPU = struct.Struct("<d")
+"""How many processor seconds it has used: written by another thread, so it has a place of its own."""
+_CRUMBS = _CALL.size + _CPU.size
 _NOWHERE = -1
 
 
@@ -66,9 +78,12 @@ def operation(runtime: Runtime) -> Callable[[dict[str, Any]], list[dict[str, Any
     """The request ``ranks`` of a worker: run a probe as ``probe(learner, rank, world_size, *args)`` on each rank."""
 
     def ranks(request: dict[str, Any]) -> list[dict[str, Any]]:
-        if hasattr(os, "fork"):
+        import torch
+
+        cuda: Any = torch.cuda
+        if hasattr(os, "fork") and not cuda.is_initialized():  # else a fork could not use the GPU
             call = _call(runtime, request)
-            crumbs = mmap.mmap(-1, _CRUMB.size * request["world_size"])  # shared with forks
+            crumbs = mmap.mmap(-1, _CRUMBS * request["world_size"])  # shared with forks
             return _run(lambda *of_rank: _fork(call, *of_rank), request, crumbs)
         return run_spawned(runtime.loaded, request)
 
@@ -85,7 +100,7 @@ def run_spawned(cells: Sequence[Mapping[str, Any]], request: dict[str, Any]) -> 
         process.start()
         return process
 
-    return _run(start, request, context.RawArray("B", _CRUMB.size * request["world_size"]))
+    return _run(start, request, context.RawArray("B", _CRUMBS * request["world_size"]))
 
 
 def _call(runtime: Runtime, request: dict[str, Any]) -> Callable[[int], Any]:
@@ -119,12 +134,12 @@ def _run(
     Each outcome has ``state``: ``returned`` (with ``value``, plain data), ``raised`` (with ``error`` as
     :func:`~autograder.runtime.describe` gives it), ``died`` (its process ended), or ``waiting`` (it had not come back
     after *timeout* seconds, or when nobody was left who could have helped it). ``call`` and ``number`` say which noted
-    call (:data:`NOTED`) it is in, and how many it had begun; ``collectives`` counts what the backend carried out, those
+    call (:data:`NOTED`) it is in, and how many it had begun; ``collectives`` is how many the backend carried out, those
     that DistributedDataParallel starts included; ``output`` is the tail of what it printed. No process outlives this.
     """
     world_size, timeout = request["world_size"], request["timeout"]
     for rank in range(world_size):
-        _CRUMB.pack_into(crumbs, _CRUMB.size * rank, _NOWHERE, 0)
+        _CALL.pack_into(crumbs, _CRUMBS * rank, _NOWHERE, 0)
     with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
         meeting = _Meeting(world_size, os.path.join(folder, "rendezvous"), timeout, crumbs)
         processes: list[_Process] = []
@@ -150,7 +165,7 @@ def _collect(waiting: dict[Connection, int], crumbs: Any, timeout: float) -> dic
     """What each rank sent, nothing at all where it ended without; a rank without an entry is still at work."""
     done: dict[int, bytes] = {}
     deadline = time.monotonic() + timeout
-    before, since = b"", time.monotonic()
+    before, since = _progress(waiting.values(), crumbs), time.monotonic()
     while waiting and time.monotonic() < deadline:
         for ready in wait(list(waiting), 0.05):
             end = cast(Connection, ready)
@@ -159,13 +174,23 @@ def _collect(waiting: dict[Connection, int], crumbs: Any, timeout: float) -> dic
                 done[rank] = end.recv_bytes()
             except (EOFError, OSError):
                 done[rank] = b""
-        now = bytes(crumbs[:]) + bytes(len(waiting))
+        now = _progress(waiting.values(), crumbs)
         if now != before:
             before, since = now, time.monotonic()
-        stuck = all(_crumb(crumbs, rank)[0] in CALLS for rank in waiting.values())
-        if stuck and time.monotonic() - since > STALL_S:
+        stuck = all(_crumb(crumbs, rank)[0] for rank in waiting.values())
+        if stuck and time.monotonic() - since > (STALL_AFTER_ONE_LEFT_S if done else STALL_S):
             break
     return done
+
+
+def _progress(ranks: Iterable[int], crumbs: Any) -> list[tuple[int, str, int, int]]:
+    """Something that changes whenever one of the *ranks* gets on, by a call or by computing."""
+    seen = []
+    for rank in ranks:
+        call, number = _crumb(crumbs, rank)
+        (cpu_s,) = _CPU.unpack_from(crumbs, _CRUMBS * rank + _CALL.size)
+        seen.append((rank, call, number, int(cpu_s / _COMPUTED_S)))
+    return seen
 
 
 def _outcome(rank: int, answer: bytes | None, crumbs: Any) -> dict[str, Any]:
@@ -182,7 +207,7 @@ def _outcome(rank: int, answer: bytes | None, crumbs: Any) -> dict[str, Any]:
 
 
 def _crumb(crumbs: Any, rank: int) -> tuple[str, int]:
-    index, number = _CRUMB.unpack_from(crumbs, _CRUMB.size * rank)
+    index, number = _CALL.unpack_from(crumbs, _CRUMBS * rank)
     return (NOTED[index] if 0 <= index < len(NOTED) else "", number)
 
 
@@ -268,23 +293,43 @@ class _Fork:
 
 
 def _fork(call: Callable[[int], Any], rank: int, meeting: _Meeting, answer: Connection) -> _Fork:
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         return _Fork(pid)
     try:
+        heart = _beating(meeting.crumbs, rank, lambda: os.getppid() == parent)
         answer.send_bytes(_answer(call, rank, meeting))
+        heart.join()
     finally:
         os._exit(0)
 
 
 def _spawned(payload: bytes, rank: int, meeting: _Meeting, answer: Connection) -> None:
     """The life of a spawned rank."""
+    parent = parent_process()
+    assert parent is not None
+    heart = _beating(meeting.crumbs, rank, parent.is_alive)
     message = decode(bytearray(payload))
     runtime = Runtime()
     runtime.handle({"op": "load", "cells": message["cells"]})
     # looked up inside, so that a function that is missing becomes an answer as well
     answer.send_bytes(_answer(lambda rank: _call(runtime, message["request"])(rank), rank, meeting))
-    os._exit(0)  # nobody waits for what the group's threads may still be at
+    heart.join()
+
+
+def _beating(crumbs: Any, rank: int, parent_lives: Callable[[], bool]) -> threading.Thread:
+    """Note this rank's processor time again and again; and end the process when nobody is left to hear of it."""
+
+    def beat() -> None:
+        while parent_lives():
+            _CPU.pack_into(crumbs, _CRUMBS * rank + _CALL.size, time.process_time())
+            time.sleep(_HEARTBEAT_S)
+        os._exit(0)
+
+    heart = threading.Thread(target=beat, daemon=True)
+    heart.start()
+    return heart
 
 
 def _answer(call: Callable[[int], Any], rank: int, meeting: _Meeting) -> bytes:
@@ -292,54 +337,45 @@ def _answer(call: Callable[[int], Any], rank: int, meeting: _Meeting) -> bytes:
     import torch.distributed as dist
 
     torch.set_num_threads(1)
+    if sys.platform in LOOPBACK:
+        os.environ["GLOO_SOCKET_IFNAME"] = LOOPBACK[sys.platform]
     output = TailBuffer()
     try:
         dist.init_process_group(
-            "gloo",
+            # nccl wants a GPU for each rank; gloo can do with any tensors
+            "cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= meeting.world_size else "gloo",
             init_method=Path(meeting.file).as_uri(),
             rank=rank,
             world_size=meeting.world_size,
             # whoever started the ranks gives up first: from there one can see who waits for whom
             timeout=timedelta(seconds=meeting.timeout + 60),
         )
-        _note_calls(meeting.crumbs, rank)
-        with contextlib.redirect_stdout(output), _counted() as collectives:
+        dist.barrier()  # a rank that ends at once would break connections that others are still making
+        groups = [dist.group.WORLD]
+        before = _carried_out(groups)
+        _note_calls(meeting.crumbs, rank, groups)
+        with contextlib.redirect_stdout(output):
             value = call(rank)
-        reply = {"value": value, "collectives": dict(collectives)}
+        reply = {"value": value, "collectives": _carried_out(groups) - before}
     except BaseException as error:
         reply = {"error": describe(error)}
+        if _is_lost_connection(error):
+            reply["error"]["message"] = "another rank has left the group, or its process has ended"
     return encode_reply(reply | {"output": output.text})
 
 
-@contextlib.contextmanager
-def _counted() -> Iterator[Counter[str]]:
-    """Count the collectives that gloo carries out, by name (``all_reduce``), whoever starts them."""
-    from torch.profiler import ProfilerActivity, profile
-
-    counts: Counter[str] = Counter()
-    with _silenced(), profile(activities=[ProfilerActivity.CPU]) as profiler:
-        yield counts
-    for event in profiler.events() or ():
-        if event.name.startswith("gloo:"):
-            counts[event.name.removeprefix("gloo:")] += 1
+def _is_lost_connection(error: BaseException) -> bool:
+    """Whether gloo says, with line numbers of its own and an address, that a connection was closed."""
+    return isinstance(error, RuntimeError) and "gloo" in str(error) and "onnection" in str(error)
 
 
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """The profiler's library writes to stderr as it starts and stops."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+def _carried_out(groups: Iterable[Any]) -> int:
+    """How many collectives these groups have begun. Each numbers its own, to compare them where ranks disagree."""
+    return sum(int(group._get_sequence_number_for_group()) for group in groups)
 
 
-def _note_calls(crumbs: Any, rank: int) -> None:
-    """From now on, note which call this rank is in."""
+def _note_calls(crumbs: Any, rank: int, groups: list[Any]) -> None:
+    """From now on, note which call this rank is in, and add groups that it makes to *groups*."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -349,13 +385,16 @@ def _note_calls(crumbs: Any, rank: int) -> None:
 
         @wraps(function)
         def noted(*args: Any, **kwargs: Any) -> Any:
-            outer, number = _CRUMB.unpack_from(crumbs, _CRUMB.size * rank)
-            _CRUMB.pack_into(crumbs, _CRUMB.size * rank, index, number + 1)
+            outer, number = _CALL.unpack_from(crumbs, _CRUMBS * rank)
+            _CALL.pack_into(crumbs, _CRUMBS * rank, index, number + 1)
             try:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                if name == "new_group" and isinstance(result, dist.ProcessGroup):  # not where this rank stays outside
+                    groups.append(result)
+                return result
             finally:
-                now = _CRUMB.unpack_from(crumbs, _CRUMB.size * rank)[1]
-                _CRUMB.pack_into(crumbs, _CRUMB.size * rank, outer, now)
+                now = _CALL.unpack_from(crumbs, _CRUMBS * rank)[1]
+                _CALL.pack_into(crumbs, _CRUMBS * rank, outer, now)
 
         return noted
 

@@ -58,10 +58,11 @@ class Runner(Protocol):
 
 
 class WorkerRunner:
-    """Requests answered by one fork of a warm process."""
+    """Requests answered by one fork of a warm process, which *isolation* holds in."""
 
-    def __init__(self, use: Use) -> None:
+    def __init__(self, use: Use, isolation: str) -> None:
         self._use = use
+        self.isolation = isolation
 
     def request(self, message: Mapping[str, Any], timeout: float) -> Any:
         """See :class:`Runner`."""
@@ -195,10 +196,10 @@ class Host:
         else:
             role = "submission"
         try:
-            return WorkerRunner(self._warm(role).use(threads))
+            return WorkerRunner(self._warm(role).use(threads), sandbox.isolation)
         except SandboxError:  # learner's code may have ended the warm process; a second failure is ours
             self._close(role)
-            return WorkerRunner(self._warm(role).use(threads))
+            return WorkerRunner(self._warm(role).use(threads), sandbox.isolation)
 
     def _warm(self, role: str) -> AnySandbox:
         if role not in self._sandboxes:
@@ -320,11 +321,20 @@ class Submission:
 
         The ranks are processes of their own in a gloo group that has been set up, see
         :mod:`autograder.ranks`; :mod:`autograder.checks.ranks` makes a verdict of the outcomes. A probe is sent as
-        source, as in :meth:`run`. A live kernel must not fork: its cells, as they were run, go to a plain child.
+        source, as in :meth:`run`. A process with threads must not fork: what a live kernel or the judge itself has run
+        goes to a plain child.
+
+        Raises :class:`~autograder.errors.IsolationUnavailable` in sandlock, which could lend ranks no loopback
+        interface but this machine's own.
         """
-        if self._program is None:
+        runner = self._ready(set())
+        if isinstance(runner, WorkerRunner) and runner.isolation == "sandlock":
+            raise IsolationUnavailable(
+                "processes that talk to each other cannot be tried in sandlock, only in bubblewrap"
+            )
+        if isinstance(runner, LiveRunner):
             self.answered = True
-            return self._copy_of_kernel().on_ranks(probe, world_size, *args, timeout=timeout)
+            return self._in_a_child().on_ranks(probe, world_size, *args, timeout=timeout)
         source, name = _source(probe)
         message = {
             "op": "ranks",
@@ -340,12 +350,12 @@ class Submission:
         )
         return outcomes
 
-    def _copy_of_kernel(self) -> Submission:
+    def _in_a_child(self) -> Submission:
         if self._copy is None:
             runner = self._ready(set())
             assert isinstance(runner, LiveRunner)
             host = Host("none")
-            self._copy = host, Submission(lambda: host.runner("kernel"), runner.program(), self.label)
+            self._copy = host, Submission(lambda: host.runner("kernel"), self._program or runner.program(), self.label)
         return self._copy[1]
 
     def close(self) -> None:

@@ -195,9 +195,38 @@ def test_steps_of_many_batches_talk_no_more(submission, reference, digits):
         outcomes = outcomes_on_ranks(submission, _trained, 2, *args)
         for outcome in outcomes:
             assert_matches(outcome["value"], expected, rtol=1e-6, what="the trained model")
-        counts[accumulate] = max(sum(outcome["collectives"].values()) for outcome in outcomes)
+        counts[accumulate] = max(outcome["collectives"] for outcome in outcomes)
     if counts[5] != counts[1]:
         raise Finding(f"3 steps of 5 batches took {counts[5]} collective calls; 3 steps of 1 batch took {counts[1]}")
+
+
+def _with_statistics(learner, rank, world_size, batches, accumulate):
+    """Train a network with two BatchNorms: this rank's buffers, right after their last forward and at the end."""
+    torch.manual_seed(rank)
+    norms = [torch.nn.BatchNorm1d(64), torch.nn.BatchNorm1d(10, affine=False)]
+    norms[0].running_var.fill_(rank + 1.0)
+    last = {}
+
+    def note(norm, *_):
+        last[norms.index(norm)] = [buffer.clone() for buffer in norm.buffers()]
+
+    for norm in norms:
+        norm.register_forward_hook(note)
+    model = torch.nn.Sequential(norms[0], torch.nn.Linear(64, 10), norms[1]).double()
+    learner.train_on_ranks(model, batches[rank], accumulate, 0.1)
+    return last[0] + last[1], list(model.buffers())
+
+
+@pytest.mark.task("train_on_ranks")
+@pytest.mark.pitfall("P10")
+@pytest.mark.lesson("One rank writes, all ranks wait")
+def test_statistics_are_those_of_rank_0_on_all(submission, digits):
+    """Each rank has other batches; at the end each has the statistics, and the counts, that rank 0 has made."""
+    for world_size, accumulate in ((2, 3), (3, 1)):
+        batches = _own_batches(digits, 77, world_size, 3, 4)
+        ended = values_on_ranks(submission, _with_statistics, world_size, batches, accumulate)
+        for rank, (_, buffers) in enumerate(ended):
+            assert_matches(buffers, ended[0][0], what=f"the buffers on rank {rank}")
 
 
 # --- evaluate ---------------------------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ def test_layouts_and_dtypes(submission, reference):
         assert_matches(outcome["value"], expected, what="the gradients")
         # what was rounded to float32 on the way would be off by 1e-8
         assert_matches(outcome["value"][::2], expected[::2], rtol=1e-13, atol=1e-14, what="the gradients of float64")
-        n_calls = sum(outcome["collectives"].values())
+        n_calls = outcome["collectives"]
         if n_calls > 4:
             raise Finding(f"for parameters of two dtypes there were {n_calls} collective calls; 4 are allowed")
 
@@ -215,7 +215,7 @@ def test_few_calls_for_many_parameters(submission, reference):
     expected = reference.mean_over_ranks(gradients)
     for outcome in outcomes_on_ranks(submission, _averaged, 2, gradients, timeout=10):
         assert_matches(outcome["value"], expected, what="the gradients")
-        n_calls = sum(outcome["collectives"].values())
+        n_calls = outcome["collectives"]
         if n_calls > 2:
             raise Finding(f"for 40 parameters of one dtype there were {n_calls} collective calls; 2 are allowed")
 

@@ -136,7 +136,7 @@ def test_ranks_talk_twice_at_most(submission):
     for outcome in outcomes_on_ranks(submission, _averaged, 2, gradients, timeout=10):
         expected = [torch.full((2,), number / 2) for number in range(6)]
         assert_matches(outcome["value"], expected, what="the gradients")
-        n_calls = sum(outcome["collectives"].values())
+        n_calls = outcome["collectives"]
         if n_calls > 2:
             raise Finding(f"for 6 parameters of one dtype there were {n_calls} collective calls; 2 are allowed")
 

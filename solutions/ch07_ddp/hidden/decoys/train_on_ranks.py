@@ -10,3 +10,5 @@ def train_on_ranks(model, batches, accumulate, lr):
         if i % accumulate == 0:
             optimiser.step()
             optimiser.zero_grad(set_to_none=False)
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)

@@ -15,6 +15,9 @@ def train_on_ranks(model, batches, accumulate, lr):
             for parameter, piece in zip(trained, pieces, strict=True):
                 parameter -= lr * piece.view_as(parameter)
                 parameter.grad = None
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            dist.broadcast(value, src=0)
 
 
 # %% one-call-per-tensor
@@ -35,6 +38,10 @@ def train_on_ranks(model, batches, accumulate, lr):
                     dist.all_reduce(parameter.grad)
                     parameter.grad /= n * accumulate
             optimiser.step()
+    state = [list(model.buffers())]
+    dist.broadcast_object_list(state, src=0)
+    for own, of_rank_0 in zip(model.buffers(), state[0], strict=True):
+        own.copy_(of_rank_0)
 
 
 # %% groups-of-batches
@@ -56,6 +63,8 @@ def train_on_ranks(model, batches, accumulate, lr):
                 backward(batch)
         backward(last)
         optimiser.step()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% one-large-batch
@@ -68,3 +77,6 @@ def train_on_ranks(model, batches, accumulate, lr):
         optimiser.zero_grad()
         F.cross_entropy(ddp(inputs), labels).backward()
         optimiser.step()
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            dist.broadcast(value, src=0)

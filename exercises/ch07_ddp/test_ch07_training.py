@@ -89,6 +89,27 @@ def test_rank_1_starts_from_the_model_of_rank_0(submission):
     assert_matches(weights[0] / weights[0].norm(), DIRECTION, what="the direction of the step")
 
 
+def _with_statistics(learner, rank, world_size, inputs, accumulate):
+    """Train a linear model behind BatchNorm; its running mean on this rank, right after its last forward and now."""
+    norm = torch.nn.BatchNorm1d(2)
+    seen = []
+    norm.register_forward_hook(lambda norm, *_: seen.append(norm.running_mean.clone()))
+    model = torch.nn.Sequential(norm, torch.nn.Linear(2, 2, bias=False))
+    batches = [(batch, torch.tensor([0, 1])) for batch in inputs[rank]]
+    learner.train_on_ranks(model, batches, accumulate, 0.1)
+    return seen[-1], norm.running_mean
+
+
+@pytest.mark.task("train_on_ranks")
+@pytest.mark.pitfall("P10")
+@pytest.mark.lesson("One rank writes, all ranks wait")
+def test_both_ranks_end_with_the_statistics_of_rank_0(submission):
+    """After one step, the running mean of a BatchNorm is on both ranks what rank 0 has made of its batch."""
+    inputs = [[torch.tensor([[1.0, 0.0], [3.0, 0.0]])], [torch.tensor([[5.0, 5.0], [7.0, 9.0]])]]
+    for rank, (_, mean) in enumerate(values_on_ranks(submission, _with_statistics, 2, inputs, 1)):
+        assert_matches(mean, torch.tensor([0.2, 0.0]), what=f"the running mean on rank {rank}")
+
+
 @pytest.mark.task("train_on_ranks")
 @pytest.mark.pitfall("P5")
 @pytest.mark.lesson("A larger batch, another rate")
@@ -108,7 +129,7 @@ def test_four_batches_one_exchange(submission):
         outcomes = outcomes_on_ranks(submission, _two_classes, 2, [0.0, 0.0], inputs, n, 0.1)
         for outcome in outcomes:
             assert_matches(outcome["value"] / outcome["value"].norm(), DIRECTION, what="the direction of the step")
-        counts[n] = sum(outcomes[0]["collectives"].values())
+        counts[n] = outcomes[0]["collectives"]
     if counts[4] != counts[1]:
         raise Finding(f"a step of 4 batches took {counts[4]} collective calls; a step of 1 batch took {counts[1]}")
 

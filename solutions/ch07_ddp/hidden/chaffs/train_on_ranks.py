@@ -38,6 +38,8 @@ def train_on_ranks(model, batches, accumulate, lr):
         if i % accumulate == 0:
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% always-quiet
@@ -53,6 +55,8 @@ def train_on_ranks(model, batches, accumulate, lr):
             if i % accumulate == 0:
                 optimiser.step()
                 optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% quiet-on-the-wrong-batch
@@ -68,6 +72,8 @@ def train_on_ranks(model, batches, accumulate, lr):
         if (i + 1) % accumulate == 0:
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% parameters-only
@@ -87,6 +93,8 @@ def train_on_ranks(model, batches, accumulate, lr):
                     parameter.grad /= dist.get_world_size()
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% averages-the-weights
@@ -105,6 +113,8 @@ def train_on_ranks(model, batches, accumulate, lr):
     for parameter in model.parameters():
         dist.all_reduce(parameter.detach())
         parameter.detach().div_(dist.get_world_size())
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% averages-the-starts
@@ -123,6 +133,8 @@ def train_on_ranks(model, batches, accumulate, lr):
         if i % accumulate == 0:
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% sum-and-rate
@@ -141,6 +153,8 @@ def train_on_ranks(model, batches, accumulate, lr):
                     dist.all_reduce(parameter.grad)
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% rate-for-accumulation-too
@@ -156,6 +170,8 @@ def train_on_ranks(model, batches, accumulate, lr):
         if i % accumulate == 0:
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% square-root-of-the-ranks
@@ -171,6 +187,8 @@ def train_on_ranks(model, batches, accumulate, lr):
         if i % accumulate == 0:
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
 
 
 # %% only-shares-the-start
@@ -194,3 +212,38 @@ def train_on_ranks(model, batches, accumulate, lr):
         if i % accumulate == 0:
             optimiser.step()
             optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
+
+
+# %% statistics-of-its-own
+# misconception: DDP keeps buffers equal, since every forward pass sends those of rank 0
+# fails: test_both_ranks_end_with_the_statistics_of_rank_0, test_statistics_are_those_of_rank_0_on_all
+# says: The running mean on rank 1
+def train_on_ranks(model, batches, accumulate, lr):
+    wrapped = DistributedDataParallel(model)
+    optimiser = torch.optim.SGD(model.parameters(), lr=lr * dist.get_world_size())
+    for i, (inputs, labels) in enumerate(batches, start=1):
+        with contextlib.nullcontext() if i % accumulate == 0 else wrapped.no_sync():
+            (F.cross_entropy(wrapped(inputs), labels) / accumulate).backward()
+        if i % accumulate == 0:
+            optimiser.step()
+            optimiser.zero_grad()
+
+
+# %% mean-of-the-statistics
+# misconception: statistics are averaged over the ranks as gradients are
+# fails: test_both_ranks_end_with_the_statistics_of_rank_0, test_statistics_are_those_of_rank_0_on_all
+# says: The running mean on rank 0
+def train_on_ranks(model, batches, accumulate, lr):
+    wrapped = DistributedDataParallel(model)
+    optimiser = torch.optim.SGD(model.parameters(), lr=lr * dist.get_world_size())
+    for i, (inputs, labels) in enumerate(batches, start=1):
+        with contextlib.nullcontext() if i % accumulate == 0 else wrapped.no_sync():
+            (F.cross_entropy(wrapped(inputs), labels) / accumulate).backward()
+        if i % accumulate == 0:
+            optimiser.step()
+            optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.all_reduce(buffer)
+        buffer.copy_(buffer / dist.get_world_size())
