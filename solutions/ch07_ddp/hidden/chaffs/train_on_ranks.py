@@ -1,6 +1,6 @@
 # %% never-talks
 # misconception: a process group is enough for ranks to train together
-# fails: test_as_one_process_would, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
+# fails: test_as_one_process_would, test_both_ranks_end_with_the_statistics_of_rank_0, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_statistics_are_those_of_rank_0_on_all, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
 # says: The weights on rank 1
 def train_on_ranks(model, batches, accumulate, lr):
     optimiser = torch.optim.SGD(model.parameters(), lr=lr * dist.get_world_size())
@@ -13,7 +13,7 @@ def train_on_ranks(model, batches, accumulate, lr):
 
 # %% trains-the-inner-model
 # misconception: once it is wrapped, the model itself can be called
-# fails: test_as_one_process_would, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
+# fails: test_as_one_process_would, test_both_ranks_end_with_the_statistics_of_rank_0, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_statistics_are_those_of_rank_0_on_all, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
 # says: The weights on rank 1
 def train_on_ranks(model, batches, accumulate, lr):
     wrapped = DistributedDataParallel(model)
@@ -119,7 +119,7 @@ def train_on_ranks(model, batches, accumulate, lr):
 
 # %% averages-the-starts
 # misconception: a fair start is the mean of all starts
-# fails: test_as_one_process_would, test_rank_1_starts_from_the_model_of_rank_0
+# fails: test_as_one_process_would, test_both_ranks_end_with_the_statistics_of_rank_0, test_rank_1_starts_from_the_model_of_rank_0, test_statistics_are_those_of_rank_0_on_all
 # says: The direction of the step
 def train_on_ranks(model, batches, accumulate, lr):
     for value in model.state_dict().values():
@@ -193,7 +193,7 @@ def train_on_ranks(model, batches, accumulate, lr):
 
 # %% only-shares-the-start
 # misconception: equal models are trained models
-# fails: test_as_one_process_would, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
+# fails: test_as_one_process_would, test_both_ranks_end_with_the_statistics_of_rank_0, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_statistics_are_those_of_rank_0_on_all, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
 # says: The direction of the step
 def train_on_ranks(model, batches, accumulate, lr):
     DistributedDataParallel(model)
