@@ -33,6 +33,8 @@ from autograder.wire import decode, encode
 
 CALL_TIMEOUT_S = 20.0
 """How long one request may take. Generous: it is there to end a hang, not to ask for speed."""
+RANKS_PATIENCE_S = 30.0
+"""How long all tests of a task together may wait for ranks that never come; a deadlock is noticed much sooner."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of one call."""
@@ -293,6 +295,7 @@ class Submission:
         self._copy: tuple[Host, Submission] | None = None
         self.label = label
         self.timeout = CALL_TIMEOUT_S
+        self._waited_s = 0.0
         self.remembered: dict[str, Any] = {}
         """What checks keep from one test of a task to the next; forgotten with the process."""
         self.answered = False
@@ -344,10 +347,15 @@ class Submission:
             "world_size": world_size,
             "timeout": timeout,
         }
+        if self._waited_s >= RANKS_PATIENCE_S:
+            raise LearnerTimeout(f"was not tried here: in tests before, ranks had not come back within {timeout:g} s")
         names = _attributes_of_first_parameter(source)
+        begin = time.monotonic()
         outcomes: list[Any] = self._asked(
             message, names, lambda runner: runner.request(message, timeout + self.timeout)
         )
+        if (waited := time.monotonic() - begin) >= timeout:
+            self._waited_s += waited
         return outcomes
 
     def _in_a_child(self) -> Submission:
@@ -370,6 +378,7 @@ class Submission:
             self._runner = None
         self._loaded = set()
         self._problems = []
+        self._waited_s = 0.0
         self.remembered = {}
 
     def _ready(self, names: set[str]) -> Runner:

@@ -39,6 +39,16 @@ def test_a_function_of_a_file_runs_on_real_ranks(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.splitlines() == ["[rank 0] rank 0 of 2", "[rank 1] rank 1 of 2"]
 
 
+def profiled(rank: int, world_size: int) -> bool:
+    """Whether a profiler watches this rank."""
+    return torch.autograd._profiler_enabled()
+
+
+def test_nothing_watches_a_launched_function() -> None:
+    """A lesson measures times in there, and may want a profiler of its own."""
+    assert launch(profiled, 2) == [False, False]
+
+
 def test_a_rank_that_raises_is_named() -> None:
     """With its exception; and the text is all that a notebook shows."""
     with pytest.raises(RanksError, match="rank 1 raised ValueError: not coming") as caught:

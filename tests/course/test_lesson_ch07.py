@@ -21,4 +21,6 @@ class TestLesson(LessonTests):
         "The other ways to share the work",
         "A test for many ranks",
     )
-    pictures = 7
+    measured = 2
+    measured_names = ("forty", "growth", "ratios")
+    pictures = 8

@@ -1,0 +1,170 @@
+"""Ranks that hang, die or leave something behind cost their own task only, and are named, with the call they are in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autograder import submission
+from autograder.chapter import Chapter, find_chapters
+from autograder.grading import Grading, grade_cells
+from autograder.report import Outcome
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+TASK, NEIGHBOURS = "average_gradients", ("process_group_settings", "epoch_batches", "save_checkpoint")
+PATIENCE_S = 60.0
+"""No rank may keep anyone waiting for longer than this before there is a verdict."""
+
+
+@dataclass(frozen=True)
+class Bad:
+    """The body of an averaging that fails on rank 1, and what is said about it."""
+
+    name: str
+    body: str
+    says: tuple[str, ...]
+
+
+HANGS = [
+    Bad(
+        "sleeps",
+        "if rank == 1:\n    time.sleep(10_000)\ndist.all_reduce(p.grad)",
+        ("rank 0 still waits in `all_reduce`, its call number 1", "rank 1 still waits in no collective call"),
+    ),
+    Bad(
+        "runs-for-ever",
+        "while rank == 1:\n    pass\ndist.barrier()",
+        ("rank 0 still waits in `barrier`, its call number 1", "rank 1 still waits in no collective call"),
+    ),
+    Bad(
+        "stops-itself",
+        "if rank == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)\ndist.barrier()",
+        ("rank 0 still waits in `barrier`", "rank 1 still waits in no collective call"),
+    ),
+    Bad(
+        "holds-the-interpreter",
+        "if rank == 1:\n    ctypes.PyDLL(None).sleep(10_000)\ndist.barrier()",
+        ("rank 0 still waits in `barrier`", "rank 1 still waits in no collective call"),
+    ),
+]
+DEADLOCKS = [
+    Bad(
+        "a-barrier-of-one",
+        "dist.all_reduce(p.grad)\nif rank == 0:\n    dist.barrier()",
+        ("rank 0 still waits in `barrier`", "rank 1 had come back, after 1 calls"),
+    ),
+    Bad(
+        "waits-for-a-message",
+        "dist.recv(p.grad, 1 - rank)",
+        ("rank 0 still waits in `recv`, its call number 1", "rank 1 still waits in `recv`, its call number 1"),
+    ),
+]
+DEATHS = [
+    Bad("exits", "dist.barrier()\nif rank == 1:\n    os._exit(0)\ndist.barrier()", ("the process of rank 1 ended",)),
+    Bad(
+        "crashes",
+        "if rank == 1:\n    ctypes.string_at(0)\ndist.barrier()",
+        ("the process of rank 1 ended in no collective call, after 0 of them",),
+    ),
+    Bad(
+        "is-killed-by-another",
+        "pids = [torch.zeros(1, dtype=torch.int64) for _ in range(2)]\n"
+        "dist.all_gather(pids, torch.tensor([os.getpid()]))\n"
+        "if rank == 0:\n    os.kill(pids[1].item(), signal.SIGKILL)\ndist.barrier()",
+        ("the process of rank 1 ended",),
+    ),
+    Bad("ends-the-group", "if rank == 1:\n    dist.destroy_process_group()\nelse:\n    dist.barrier()", ("rank",)),
+    Bad("tries-to-end-who-started-it", "os.kill(os.getppid(), signal.SIGKILL)", ("the gradients",)),
+    Bad("floods", "while True:\n    print('x' * 1_000_000)", ("rank",)),
+]
+
+
+def _source(bad: Bad) -> str:
+    head = "import ctypes, os, signal, time\n\n\ndef average_gradients(model):\n"
+    body = f"rank, p = dist.get_rank(), next(model.parameters())\np.grad = torch.zeros_like(p)\n{bad.body}\n"
+    return head + textwrap.indent(body, "    ")
+
+
+@pytest.fixture(scope="module")
+def chapter() -> Chapter:
+    return find_chapters(ROOT)["ch07_ddp"]
+
+
+@pytest.fixture(scope="module")
+def grading(sandboxed: Grading, chapter: Chapter) -> Grading:
+    return replace(sandboxed, chapter=chapter, hidden=False)  # the visible tests meet all of it as well
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each group of ranks was waited for, in seconds."""
+    seconds: list[float] = []
+    on_ranks = submission.Submission.on_ranks
+
+    def timed(*args, **kwargs):
+        begin = time.monotonic()
+        try:
+            return on_ranks(*args, **kwargs)
+        finally:
+            seconds.append(time.monotonic() - begin)
+
+    monkeypatch.setattr(submission.Submission, "on_ranks", timed)
+    return seconds
+
+
+@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in HANGS + DEADLOCKS + DEATHS])
+def test_ranks_that_fail_are_named_and_cost_their_task(grading, bad, waits, processes, monkeypatch):
+    monkeypatch.setattr(submission, "RANKS_PATIENCE_S", 5.0)
+    before = processes.count(grading.host)
+    chapter = grading.chapter
+    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: _source(bad)})
+    report = grade_cells(cells, grading, [TASK, *NEIGHBOURS])
+    task = report.task(TASK)
+    assert task.score == 0
+    assert {test.outcome for test in task.tests} <= {Outcome.FAILED, Outcome.TIMEOUT}
+    first = next(test for test in task.tests if test.outcome in (Outcome.FAILED, Outcome.TIMEOUT))
+    for part in bad.says:
+        assert part.lower() in first.message.lower()
+    for name in NEIGHBOURS:
+        assert report.task(name).passed, f"{name} lost points"
+    assert max(waits) < PATIENCE_S
+    assert processes.count(grading.host) == before, "something is still running"
+
+
+def test_what_a_rank_starts_goes_with_it(grading, processes):
+    """A child of a rank, and a thread of it, do not outlive a right answer's test."""
+    chapter = grading.chapter
+    right = next(c.source for c in chapter.solution if c.grade_id == chapter.task(TASK).solution_cell)
+    own = right.replace(
+        "    trainable =",
+        "    if os.fork() == 0:\n        os.setsid()\n        time.sleep(10_000)\n    trainable =",
+        1,
+    )
+    assert own != right
+    before = processes.count(grading.host)
+    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: "import os, time\n" + own})
+    report = grade_cells(cells, grading, [TASK])
+    assert report.task(TASK).passed
+    assert processes.count(grading.host) == before, "something is still running"
+
+
+def test_two_gradings_at_once_agree(chapter, notebook_file, tmp_path):
+    """Two commands grade the same notebook side by side: each says what one alone says."""
+    bad = next(bad for bad in DEADLOCKS if bad.name == "a-barrier-of-one")
+    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: _source(bad)})
+    path = notebook_file(tmp_path / "ch07_ddp.ipynb", cells)
+    command = [sys.executable, "-m", "autograder.cli", "grade", str(path), "--json"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) for _ in range(2)]
+    reports = [json.loads(process.communicate()[0]) for process in both]
+    assert reports[0] == reports[1]
+    scores = {task["task"]: (task["score"], task["max_score"]) for task in reports[0]["tasks"]}
+    assert scores.pop(TASK)[0] == 0
+    assert all(score == full for score, full in scores.values())
