@@ -13,7 +13,7 @@
 # ---
 
 # %% [markdown]
-# # Chapter 7: two workers, no gain
+# # Chapter 7: distributed data parallel
 #
 # Training on several processes sounds simple: each takes a part of the batch, and they average their gradients. Then
 # the job hangs without a word. Or it runs, and the numbers are not those of one process. Or all is right, and it is

@@ -26,7 +26,7 @@
 # A grade comes from more of them, at other sizes, dtypes and numbers of processes. Nothing is asked there that the
 # docstrings do not promise, so when a check is green, read the docstring once more.
 #
-# The lesson that goes with this exercise is [Two workers, no gain](../../course/ch07_ddp.ipynb); a failed check names the
+# The lesson that goes with this exercise is [Distributed data parallel](../../course/ch07_ddp.ipynb); a failed check names the
 # section to reread. Hints are folded away under each complaint; open them one at a time.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
