@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -159,29 +160,52 @@ def _judge(candidate: Candidate, report: Report) -> list[str]:
             if not any(pitfall in test.pitfalls for test in failed):
                 problems.append(f"no test that is marked {pitfall} fails")
         else:
-            problems += _as_declared(candidate, failed)
+            problems += _as_declared(candidate, task.tests)
     return problems
 
 
-def _as_declared(candidate: Candidate, failed: Sequence[TestResult]) -> list[str]:
+def _as_declared(candidate: Candidate, tests: Sequence[TestResult]) -> list[str]:
+    """What does not hold of a chaff's ``# …:`` lines; a skipped test neither holds nor breaks them."""
+    failed = _failed(tests)
     declared = {name.strip() for name in candidate.facts.get("fails", "").split(",") if name.strip()}
     actual = {_base(test.name) for test in failed}
+    unknown = (declared - actual) & {_base(test.name) for test in tests if test.outcome is Outcome.SKIPPED}
     problems = []
     if "misconception" not in candidate.facts:
         problems.append("has no line `# misconception:`")
-    if declared != actual:
+    if declared != actual | unknown:
         problems.append(f"fails {', '.join(sorted(actual)) or 'nothing'}; declared: {', '.join(sorted(declared))}")
     says = candidate.facts.get("says", "")
-    if not says or not any(says in test.message or says in test.description for test in failed):
+    said = any(says in test.message or says in test.description for test in failed)
+    if not says or not (said or unknown):
         problems.append(f"no message says {says!r}: {[test.message for test in failed if test.message]}")
     return problems
 
 
 def _untouched_tests(chapter: Chapter, reports: Sequence[tuple[Candidate, Report]]) -> list[str]:
-    """Tests that nothing makes fail: they could be left out unnoticed."""
-    names = {test.name for _, report in reports for task in report.tasks for test in task.tests}
+    """Tests that nothing makes fail: they could be left out unnoticed.
+
+    One that was skipped for the solution is none of them: this machine cannot show what it is about.
+    """
+    every = [(c, test) for c, report in reports for task in report.tasks for test in task.tests]
+    skipped = {test.name for c, test in every if c.kind == "solution" and test.outcome is Outcome.SKIPPED}
+    names = {test.name for _, test in every} - skipped
     killed = {t.name for c, r in reports if not c.is_right for task in r.tasks for t in _failed(task.tests)}
     return [f"{chapter.name}: nothing makes {name} fail" for name in sorted(names - killed)]
+
+
+def differences(here: str, there: str) -> list[str]:
+    """Where two kill matrices differ, as pairs of lines; a cell with ``?`` in either of them is no difference.
+
+    A race that one machine could not decide, or a gain that its hardware does not have, says nothing about the tests.
+    """
+
+    def same(a: str, b: str) -> bool:
+        cells = [[cell.strip() for cell in line.split("|")] for line in (a, b)]
+        return len(cells[0]) == len(cells[1]) and all(x == y or "?" in (x, y) for x, y in zip(*cells, strict=True))
+
+    pairs = zip_longest(here.splitlines(), there.splitlines(), fillvalue="")
+    return [f"{a}\n{b}" for a, b in pairs if not same(a, b)]
 
 
 def matrix(chapter: Chapter, reports: Sequence[tuple[Candidate, Report]]) -> str:

@@ -43,6 +43,10 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 class Runner(Protocol):
     """Somewhere that requests are answered."""
 
+    @property
+    def device(self) -> str:
+        """Where the tensors of a request are brought before the code gets them, as torch spells it."""
+
     def request(self, message: Mapping[str, Any], timeout: float) -> Any:
         """The value of one request; raises a LearnerError."""
 
@@ -65,6 +69,11 @@ class WorkerRunner:
     def __init__(self, use: Use, isolation: str) -> None:
         self._use = use
         self.isolation = isolation
+
+    @property
+    def device(self) -> str:
+        """See :class:`Runner`."""
+        return self._use.device
 
     def request(self, message: Mapping[str, Any], timeout: float) -> Any:
         """See :class:`Runner`."""
@@ -96,6 +105,8 @@ class LiveRunner:
 
     ``printed`` is the tail of what the code has printed.
     """
+
+    device = "cpu"
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
         self._runtime = Runtime(namespace)
@@ -307,6 +318,11 @@ class Submission:
         if name.startswith("_"):
             raise AttributeError(name)
         return LearnerFunction(self, name)
+
+    @property
+    def device(self) -> str:
+        """The device that the learner's code gets its tensors on."""
+        return self._ready(set()).device
 
     def run(self, probe: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run ``probe(learner, *args, **kwargs)`` beside the learner's code and return its plain data.

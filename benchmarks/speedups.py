@@ -4,6 +4,7 @@
 
 For every timed test of a chapter the solution is raced against the test's baseline a few times, and the ratios of all
 pairs are put together. A chapter's constant should be near the lower quartile, rounded down: k is its square root.
+Where k comes from the gain of a bare product (`assert_gains`), the lower quartile should be well above k.
 """
 
 from __future__ import annotations

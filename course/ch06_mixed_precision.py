@@ -1024,6 +1024,26 @@ assert len(casts.shapes) == 17  # 8 weights, 8 biases, 1 input: for one batch
 #
 # </details>
 #
+# Wide layers have large products, but also large weights to convert.
+#
+# **Predict:** a layer of 1024 by 1024, and a batch of 8. How long does it take to convert the weight, compared with the
+# product that it is converted for?
+
+# %%
+wide, states = torch.randn(1024, 1024), torch.randn(8, 1024).bfloat16()
+low = wide.bfloat16()
+ratio = cost_ratio(lambda: wide.bfloat16(), lambda: F.linear(states, low))
+print(f"converting the weight takes {ratio:.2f} times as long as the bf16 product itself")
+assert ratio > 0.05, JUST_NOW.format(f"the ratio was {ratio:.2f} (expected: more than 0.05)")
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# A good part of the product's time, often half of it and more: the product of a small batch reads each weight once, and
+# so does the conversion. Where a weight is converted for each product, there is not much left of the gain.
+#
+# </details>
+#
 # So mixed precision pays off for *large* products: wide layers, large batches, and one region around all. The other
 # gain is memory: what autograd saves for the backward pass.
 #

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from autograder.chapter import find_chapters
-from autograder.prove import MATRIX, Candidate, _judge, _replaced, candidates, prove_all
+from autograder.prove import (
+    MATRIX,
+    Candidate,
+    _judge,
+    _replaced,
+    _untouched_tests,
+    candidates,
+    differences,
+    prove_all,
+)
 from autograder.report import Outcome, Report, TaskReport, TestResult
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,13 +28,8 @@ def test_everything_is_proved_and_the_matrix_is_current() -> None:
     """Right candidates pass, wrong ones fail where declared, and docs/kill_matrix.md is what comes of it."""
     text, problems = prove_all(ROOT, jobs=1)  # other tests run beside it
     assert not problems, "\n".join(problems)
-    published = (ROOT / MATRIX).read_text(encoding="utf-8").splitlines()
-    fresh = text.splitlines()
-    assert len(fresh) == len(published), "run make prove"
-    for here, there in zip(fresh, published, strict=True):
-        # a race that this machine could not decide says nothing about the matrix
-        pairs = zip(here.split(" | "), there.split(" | "), strict=True)
-        assert all(a == b or "?" in (a, b) for a, b in pairs), f"run make prove:\n{there}\n{here}"
+    found = differences(text, (ROOT / MATRIX).read_text(encoding="utf-8"))
+    assert not found, "run make prove:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
@@ -61,6 +65,60 @@ def test_the_judge_of_chaffs_sees_what_does_not_hold() -> None:
     assert _judge(Candidate("wheat", "wheat x", "task", ()), failed)
     assert _judge(Candidate("solution", "solution", "", ()), _report(("test_a", Outcome.ERROR)))
     assert _judge(Candidate("starter", "starter", "", ()), failed), "it earns points in the other task"
+
+
+def test_a_chaff_is_judged_by_what_this_machine_can_show() -> None:
+    """A test that was skipped may be among the declared ones; what else fails, or does not, is seen all the same."""
+    facts = {"misconception": "that", "fails": "test_a, test_timed", "says": "what only the timed test says"}
+    chaff = Candidate("chaff", "chaff x", "task", (), facts)
+    skipped = ("test_timed", Outcome.SKIPPED)
+    assert _judge(chaff, _report(("test_a", Outcome.FAILED), skipped)) == []
+    assert _judge(chaff, _report(("test_a", Outcome.PASSED), skipped)), "it passes what is declared"
+    assert _judge(chaff, _report(("test_a", Outcome.FAILED), ("test_b", Outcome.FAILED), skipped)), "it fails more"
+    assert _judge(chaff, _report(("test_a", Outcome.FAILED), ("test_timed", Outcome.PASSED))), "it is fast"
+    assert _judge(chaff, _report(("test_a", Outcome.FAILED), ("test_timed", Outcome.FAILED))), "the message is another"
+    only_slow = Candidate("chaff", "chaff y", "task", (), {**facts, "fails": "test_timed"})
+    assert _judge(only_slow, _report(("test_a", Outcome.PASSED), skipped)) == []
+    # one of several parameters that could not be measured does not excuse the others
+    half = _report(("test_a", Outcome.FAILED), ("test_timed[x]", Outcome.SKIPPED), ("test_timed[y]", Outcome.FAILED))
+    assert _judge(Candidate("chaff", "chaff z", "task", (), {**facts, "says": "message"}), half) == []
+    # a skipped test of which the chaff says nothing is no excuse for its message
+    other = {"misconception": "that", "fails": "test_a", "says": "nothing of this"}
+    assert _judge(Candidate("chaff", "chaff w", "task", (), other), _report(("test_a", Outcome.FAILED), skipped))
+
+
+def _proof(solution: Outcome, chaff: Outcome) -> list[str]:
+    """What is said about a timed test with these outcomes, beside one that is fine."""
+    reports = [
+        (Candidate("solution", "solution", "", ()), _report(("test_a", Outcome.PASSED), ("test_timed", solution))),
+        (Candidate("chaff", "chaff x", "task", ()), _report(("test_a", Outcome.FAILED), ("test_timed", chaff))),
+    ]
+    return _untouched_tests(CHAPTERS["ch01_tensor_views"], reports)
+
+
+def test_a_test_must_be_failed_by_something_where_it_can_be_shown() -> None:
+    """Nothing fails a timed test: a problem where the solution has passed it, none where that was skipped."""
+    assert _proof(Outcome.PASSED, Outcome.FAILED) == []
+    assert _proof(Outcome.PASSED, Outcome.PASSED) == ["ch01_tensor_views: nothing makes file::test_timed fail"]
+    assert _proof(Outcome.PASSED, Outcome.SKIPPED) == ["ch01_tensor_views: nothing makes file::test_timed fail"]
+    assert _proof(Outcome.SKIPPED, Outcome.SKIPPED) == []
+
+
+def test_what_could_not_be_measured_is_no_difference_between_matrices() -> None:
+    """In any column, the last one too; other signs, other candidates and other tests are differences."""
+    published = (
+        "## ch\n1. `test_a`\n\n| candidate | 1 | 2 |\n| --- | --- | --- |\n| solution | · | · |\n| chaff | x | x |"
+    )
+    assert differences(published, published) == []
+    for cell in ("| · | · |", "| x | x |"):
+        for unmeasured in (cell[:-3] + "? |", "| ?" + cell[3:]):
+            assert differences(published.replace(cell, unmeasured), published) == []
+            assert differences(published, published.replace(cell, unmeasured)) == []
+    assert len(differences(published.replace("| x | x |", "| x | · |"), published)) == 1
+    assert differences(published.replace("chaff", "chaff y"), published)
+    assert differences(published.replace("`test_a`", "`test_b`"), published)
+    assert differences(published + "\n| chaff z | x | x |", published)
+    assert differences(published.replace("| x | x |", "| x |"), published)
 
 
 def test_a_candidate_matters_to_tasks_that_use_its_cell_or_names_it_adds() -> None:

@@ -14,10 +14,12 @@ from autograder.checks.outputs import assert_matches as assert_matches
 from autograder.checks.own_test import assert_accepts as assert_accepts
 from autograder.checks.own_test import assert_rejects as assert_rejects
 from autograder.checks.speedup import assert_faster as assert_faster
+from autograder.checks.speedup import assert_gains as assert_gains
 
 __all__ = [
     "assert_accepts",
     "assert_faster",
+    "assert_gains",
     "assert_gradcheck",
     "assert_gradients_match",
     "assert_holds_at_most",

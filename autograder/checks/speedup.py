@@ -6,6 +6,9 @@ if ``t_baseline / t_submission > k``. Under "at most even odds of a win" the pro
 reaches 1000 wrongly with probability at most 1 in 1000, whenever one stops (J. Ville, Étude critique de la notion de
 collectif, 1939). A lost pair's second time, see :func:`race`, moves the border that the verdict is about a little in
 the submission's favour.
+
+Where the gain comes from the code, k is a constant of the test (:func:`assert_faster`). Where it comes from the
+hardware, k follows what a bare matrix product gains on this machine (:func:`assert_gains`).
 """
 
 from __future__ import annotations
@@ -13,16 +16,22 @@ from __future__ import annotations
 import math
 import random
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from autograder.checks.outputs import assert_matches
 from autograder.errors import Finding
+from autograder.hardware import one_thread
 from autograder.submission import Call, LearnerFunction
+
+if TYPE_CHECKING:
+    import torch
 
 STAKE = 0.8
 EVIDENCE = 1_000.0
@@ -31,7 +40,9 @@ SECOND_TRY_PAIRS = 200
 MIN_SAMPLE_S = 0.005
 """A sample is at least this much work of the baseline; less is lost in the clock and the scheduler."""
 MAX_CALLS_PER_SAMPLE = 64
-
+LEAST_RATIO = 2.25
+"""A fix, or a format, that gains less than this is not timed."""
+PRODUCT_PAIRS = 40
 
 MEASURED: list[tuple[str, float, list[float]]] = []
 """(function, k, ratios) of each race run in this process, for ``benchmarks/``."""
@@ -173,11 +184,12 @@ def assert_faster(
     """Fail if *submission* is not at least ``sqrt(reference_ratio)`` times as fast as *baseline*.
 
     ``reference_ratio`` is the speed-up that the reference fix reaches, as measured by ``benchmarks/speedups.py``; below
-    2.25 nothing is to be timed (raises ``ValueError``). Wrong outputs fail at once. A race that stays undecided after
-    a second, longer try *skips* the test: a noisy machine is never the learner's failure. With ``via``, what is timed
-    is ``via(function, *args, **kwargs)`` on both sides, and ``reference(*args, **kwargs)`` is what that must return.
+    ``LEAST_RATIO`` nothing is to be timed (raises ``ValueError``). Wrong outputs fail at once. A race that stays
+    undecided after a second, longer try *skips* the test: a noisy machine is never the learner's failure. With ``via``,
+    what is timed is ``via(function, *args, **kwargs)`` on both sides, and ``reference(*args, **kwargs)`` is what that
+    must return.
     """
-    if reference_ratio < 2.25:
+    if reference_ratio < LEAST_RATIO:
         raise ValueError(f"a fix that gains {reference_ratio:g} is not timed: count something instead (DESIGN, 5)")
     k = math.sqrt(reference_ratio)
     rng = random.Random()  # unpredictable on purpose: inputs that cannot be guessed cannot be answered beforehand
@@ -209,3 +221,83 @@ def assert_faster(
                 f"at least {k:.2g} times is asked for (median of {len(run.ratios)} pairs). {hint}".strip()
             )
     pytest.skip(f"the speed could not be measured here: {run.median:.2g} times as fast, {k:.2g} asked for, too noisy")
+
+
+def assert_gains(
+    submission: LearnerFunction,
+    baseline: LearnerFunction,
+    inputs: Callable[[int], Call],
+    reference: Callable[..., Any],
+    *,
+    dtype: torch.dtype,
+    product: tuple[int, int, int],
+    via: Callable[..., Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> None:
+    """Fail if *submission*, in *dtype*, has too small a share of what a bare product gains over float32.
+
+    *baseline* does the same work in float32; it should be code of the test's own, which no learner can slow down. The
+    gain of bare products of the shape *product* is measured here, on the device that the submission runs on (see
+    :func:`product_gain`), and serves as ``reference_ratio`` of :func:`assert_faster`: half of the gain, on a
+    logarithmic scale, is asked for. Where it is below ``LEAST_RATIO``, this machine cannot show anything, and the test
+    is *skipped* with the figure. That the submission does compute in *dtype* is for the test to ask before.
+    """
+    gain = product_gain(submission.submission.device, dtype, product)
+    name = str(dtype).removeprefix("torch.")
+    bare = f"a bare product in {name} is {gain:.2g} times as fast as one in float32 on this machine"
+    if gain < LEAST_RATIO:
+        pytest.skip(f"{bare}; below {LEAST_RATIO:g} times, what is built on it is not timed")
+    assert_faster(
+        submission,
+        baseline,
+        inputs,
+        reference,
+        reference_ratio=gain,
+        via=via,
+        hint=f"It computes in {name}, the {baseline.submission.label} in float32; {bare}.",
+        rtol=rtol,
+        atol=atol,
+    )
+
+
+@cache
+def product_gain(device: str, dtype: torch.dtype, product: tuple[int, int, int]) -> float:
+    """How many times as fast a bare product in *dtype* is as one in float32; measured once in a process.
+
+    *product* is (n, k, m), for x (n, k) and the weight (m, k) of a linear layer. Products in the two formats are timed
+    in pairs, order drawn at random, on one thread as a judge computes. A product that had to wait for a core says
+    nothing about it, so each of a pair is the best of some; of the ratios the lower quartile counts, so that what noise
+    is left makes the gain smaller rather than larger.
+    """
+    import torch
+
+    n, n_in, n_out = product
+    wide = torch.ones(n, n_in, device=device), torch.ones(n_out, n_in, device=device)  # draws no random numbers
+    narrow = wide[0].to(dtype), wide[1].to(dtype)
+    # a linear layer's product: `x @ weight.T` may end in another kernel
+    linear = torch.nn.functional.linear
+
+    def seconds(factors: tuple[torch.Tensor, torch.Tensor], times: int) -> float:
+        best = math.inf
+        for _ in range(times):
+            begin = time.perf_counter()
+            linear(*factors)
+            if device != "cpu":
+                torch.accelerator.synchronize()
+            best = min(best, time.perf_counter() - begin)
+        return best
+
+    with one_thread(), torch.no_grad():
+        best = min(seconds(factors, 3) for factors in (narrow, wide))  # the first runs are cold
+        times = max(1, min(MAX_CALLS_PER_SAMPLE, math.ceil(MIN_SAMPLE_S / best)))
+        ratios = []
+        for _ in range(PRODUCT_PAIRS):
+            if random.random() < 0.5:
+                wide_s = seconds(wide, times)
+                narrow_s = seconds(narrow, times)
+            else:
+                narrow_s = seconds(narrow, times)
+                wide_s = seconds(wide, times)
+            ratios.append(wide_s / narrow_s)
+    return statistics.quantiles(ratios, n=4)[0]

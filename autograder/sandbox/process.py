@@ -79,6 +79,7 @@ class Use:
         self._channel = channel
         self._over: Exception | None = None
         self._greeted = False
+        self.device = sandbox.device
 
     def greet(self) -> None:
         """Wait until the use is set up; raises :class:`SandboxError` where that fails.
@@ -86,7 +87,7 @@ class Use:
         What fails before this answer is ours. What fails after it is the learner's code, whatever it pretends.
         """
         try:
-            self.request({"op": "hello", "device": self._sandbox.device}, START_TIMEOUT_S)
+            self.request({"op": "hello", "device": self.device}, START_TIMEOUT_S)
         except LearnerError as error:
             raise SandboxError(f"a worker could not be set up: it {error}") from None
         self._greeted = True

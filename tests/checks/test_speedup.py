@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from autograder.checks import speedup
-from autograder.checks.speedup import Race, Verdict, assert_faster
+from autograder.checks.speedup import Race, Verdict, assert_faster, assert_gains, product_gain
 from autograder.errors import Finding
 
 
@@ -28,7 +29,7 @@ class Racer:
         seed: int = 0,
     ) -> None:
         self.name = "f"
-        self.submission = SimpleNamespace(label=label)
+        self.submission = SimpleNamespace(label=label, device="cpu")
         self.runs = 0
         self._rng = random.Random(seed)
         self._seconds, self._answer, self._staging = seconds, answer, staging
@@ -250,3 +251,108 @@ def test_a_learners_functions_can_race(learner: Callable[[str], Any], monkeypatc
     assert_faster(fast, slow, inputs, reference, reference_ratio=9.0)
     with pytest.raises(Finding):
         assert_faster(slow, fast, inputs, reference, reference_ratio=9.0)
+
+
+# --- what the hardware gains ------------------------------------------------------------------------------------------
+
+
+def gaining(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
+    """A machine whose bare products gain that much."""
+    monkeypatch.setattr(speedup, "product_gain", lambda device, dtype, product: gain)
+
+
+def compete_in_bf16(submission: Racer, **options: Any) -> None:
+    plain = Racer(lambda rng: 0.01, label="plain version")
+    size: Any = {"dtype": torch.bfloat16, "product": (8, 64, 64)}
+    assert_gains(submission, plain, inputs, reference, **size, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gain", [0.03, 1.0, 2.2])
+def test_a_machine_that_gains_nothing_skips_with_the_figure(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
+    """However fast or slow the submission is: it is not even run."""
+    gaining(monkeypatch, gain)
+    for seconds in (0.1, 0.0001):
+        submission = Racer(lambda rng, seconds=seconds: seconds)
+        with pytest.raises(pytest.skip.Exception, match=rf"product in bfloat16 is {gain:g} times as fast as one in"):
+            compete_in_bf16(submission)
+        assert submission.runs == 0
+
+
+@pytest.mark.parametrize("gain", [2.25, 4.0, 16.0])
+def test_half_of_the_gain_is_asked_for_on_a_logarithmic_scale(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
+    gaining(monkeypatch, gain)
+    compete_in_bf16(Racer(lambda rng: 0.0095 / math.sqrt(gain)))
+    with pytest.raises(Finding):
+        compete_in_bf16(Racer(lambda rng: 0.0105 / math.sqrt(gain)))
+
+
+def test_who_is_too_slow_reads_what_a_bare_product_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    gaining(monkeypatch, 4.0)
+    with pytest.raises(Finding) as caught:
+        compete_in_bf16(Racer(lambda rng: 0.01))
+    assert str(caught.value) == (
+        "`f` runs 1 times as fast as the plain version; at least 2 times is asked for (median of 12 pairs). "
+        "It computes in bfloat16, the plain version in float32; "
+        "a bare product in bfloat16 is 4 times as fast as one in float32 on this machine."
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_on_a_noisy_machine_the_right_one_gains_and_the_wrong_one_does_not(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The figures of chapter 6: products gain 3, right code 2.3, code that converts again and again 1.2."""
+    gaining(monkeypatch, 3.0)
+    plain = Racer(noisy(0.04, 0.15), label="plain version", seed=seed + 1_000)
+    size: Any = {"dtype": torch.bfloat16, "product": (8, 64, 64)}
+    assert_gains(Racer(noisy(0.04 / 2.3, 0.15), seed=seed), plain, inputs, reference, **size)  # type: ignore[arg-type]
+    with pytest.raises(Finding):
+        assert_gains(Racer(noisy(0.04 / 1.2, 0.15), seed=seed), plain, inputs, reference, **size)  # type: ignore[arg-type]
+
+
+def test_wrong_outputs_gain_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    gaining(monkeypatch, 4.0)
+    with pytest.raises(AssertionError, match="a timed result of `f` differs"):
+        compete_in_bf16(Racer(lambda rng: 1e-9, lambda x: x + 2))
+
+
+@pytest.fixture
+def slow_products(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[torch.dtype]]:
+    """Products that take 4 ms in float32 and 1 ms in anything else; the dtypes of all that were made."""
+    made: list[torch.dtype] = []
+
+    def linear(x: torch.Tensor, weight: torch.Tensor) -> None:
+        assert (x.shape, weight.shape) == ((3, 5), (7, 5)) and x.dtype == weight.dtype
+        assert torch.get_num_threads() == 1 and not torch.is_grad_enabled()
+        made.append(x.dtype)
+        time.sleep(0.004 if x.dtype == torch.float32 else 0.001)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", linear)
+    monkeypatch.setattr(speedup, "PRODUCT_PAIRS", 8)
+    product_gain.cache_clear()
+    yield made
+    product_gain.cache_clear()
+
+
+def test_the_gain_is_measured_once_and_leaves_no_trace(slow_products: list[torch.dtype]) -> None:
+    """Sleeping takes a little longer than asked for, so the ratio is somewhat below 4."""
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    gain = product_gain("cpu", torch.bfloat16, (3, 5, 7))
+    assert 2 < gain < 4.5
+    n_made = len(slow_products)
+    assert product_gain("cpu", torch.bfloat16, (3, 5, 7)) == gain
+    assert len(slow_products) == n_made
+    assert set(slow_products) == {torch.float32, torch.bfloat16}
+    assert torch.get_num_threads() == threads and torch.equal(torch.get_rng_state(), state)
+    product_gain("cpu", torch.float16, (3, 5, 7))
+    assert torch.float16 in slow_products
+
+
+def test_real_products_have_a_gain() -> None:
+    """In the same dtype there is none, whatever the machine."""
+    assert 0.3 < product_gain("cpu", torch.float32, (4, 64, 64)) < 1.5
+    assert product_gain("cpu", torch.bfloat16, (4, 64, 64)) > 0
+
+
+def test_a_submission_knows_its_device(learner: Callable[[str], Any]) -> None:
+    assert learner("def f(x):\n    return x").device == "cpu"

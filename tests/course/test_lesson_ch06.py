@@ -21,5 +21,5 @@ class TestLesson(LessonTests):
         "What it gains here",
         "A test for a training step",
     )
-    measured = 2
+    measured = 3
     pictures = 5

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from autograder.checks import assert_gradients_match, assert_leaves_inputs_alone, assert_matches
+from autograder.checks import assert_gains, assert_gradients_match, assert_leaves_inputs_alone, assert_matches
 from autograder.errors import Finding
 
 HALF = (torch.float16, torch.bfloat16)
@@ -473,3 +473,61 @@ def test_each_parameter_is_converted_once(submission, reference, gradients, froz
         _, most = _check_states(submission, reference, weights, rows, "bfloat16", **more)
         if most > 1:
             raise Finding(f"a parameter is converted {most} times in a call")
+
+
+PLAIN = """
+def read_rows(from_row, from_state, rows, dtype):
+    state, states = rows.new_zeros(len(rows), from_state.in_features), []
+    for row in rows.unbind(dim=1):
+        state = torch.tanh(from_row(row) + from_state(state))
+        states.append(state)
+    return torch.stack(states, dim=1)
+"""
+"""The same work in float32, whatever is asked for: what bfloat16 has to be faster than."""
+BATCH, LENGTH, DEPTH, WIDTH = 8, 16, 8, 2048
+"""Few pictures and a wide state: products take most of the time, and converting a weight takes as long as one in half."""
+
+
+def _two_states(function, weights, rows, picked):
+    """The states after two of the rows, frozen weights, in bfloat16. Nothing is copied, for this is timed."""
+    layers = []
+    for weight, bias in (weights[:2], weights[2:]):
+        layer = torch.nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+        layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+        layer.bias = torch.nn.Parameter(bias, requires_grad=False)
+        layers.append(layer)
+    with torch.no_grad():
+        return function(*layers, rows, torch.bfloat16)[:, picked].clone()
+
+
+@pytest.mark.task("read_rows")
+@pytest.mark.pitfall("M6")
+@pytest.mark.lesson("What it gains here")
+@pytest.mark.timed
+def test_it_is_faster_where_products_are(submission, baseline, reference):
+    """With frozen, wide layers, bfloat16 brings a good part of what a single product of that size gains from it."""
+    weights = [weight.contiguous() for weight in _weights(10, DEPTH, WIDTH)]
+
+    def inputs(seed):
+        generator = torch.Generator().manual_seed(seed)
+        rows = torch.randn(BATCH, LENGTH, DEPTH, generator=generator)
+        return (weights, rows, torch.randint(LENGTH, (2,), generator=generator).tolist()), {}
+
+    def expected(weights, rows, picked):
+        return _two_states(reference.read_rows, weights, rows, picked)
+
+    frozen = {"frozen": (0, 1, 2, 3), "gradients": False}
+    _, _, products, *_ = submission.run(_states, weights, inputs(0)[0][1], "bfloat16", **frozen)
+    if products != ["torch.bfloat16"]:
+        raise Finding(f"there are matrix products in {', '.join(products) or 'no dtype at all'}")
+    assert_gains(
+        submission.read_rows,
+        baseline(PLAIN).read_rows,
+        inputs,
+        expected,
+        dtype=torch.bfloat16,
+        product=(BATCH, WIDTH, WIDTH),
+        via=_two_states,
+        rtol=0,
+        atol=16 * _eps(torch.bfloat16),
+    )

@@ -372,8 +372,8 @@ def check_train_step(train_step):
 
 # %% too-strict
 # misconception: half precision is as good as float32
-# fails: test_accepts_a_right_step, test_own_test_accepts_right_steps
-# says: The five calls in their order are accepted.
+# fails: test_own_test_accepts_right_steps
+# says: Your test accepts steps that keep all of the promises
 def check_train_step(train_step):
     half = torch.float16
 

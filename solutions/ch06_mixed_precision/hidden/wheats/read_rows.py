@@ -53,7 +53,7 @@ def read_rows(from_row, from_state, rows, dtype):
     bias = from_row.bias.to(dtype) + from_state.bias.to(dtype)
     state, states = None, []
     for row in narrow:
-        x = torch.einsum("nd,hd->nh", row, wr) + bias
-        state = torch.tanh(x if state is None else x + torch.einsum("ng,hg->nh", state, ws))
+        x = row @ wr.mT + bias
+        state = torch.tanh(x if state is None else x + torch.mm(state, ws.t()))
         states.append(state.unsqueeze(1))
     return torch.cat(states, dim=1).to(rows.dtype)
