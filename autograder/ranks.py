@@ -4,7 +4,8 @@ Two ways to start them. A *fork* of a process that computes on one thread, as th
 second and needs nothing of the function. A *spawned* rank is a new interpreter that first runs the definitions that the
 function needs: some seconds, but from any process and on any system, a notebook's kernel included (:func:`launch`).
 Either way the processes find each other through a file, never through a port that could be taken, and talk over the
-loopback interface. A rank that is done stays where it is until all are: so its going away looks like nothing else.
+loopback interface. For a verdict, a rank that is done stays where it is until all are: whoever needs it still is then
+found waiting. In a notebook it ends, as it would anywhere, and the others lose their connection to it.
 """
 
 from __future__ import annotations
@@ -118,12 +119,16 @@ class _Process(Protocol):
 
 @dataclass(frozen=True)
 class _Meeting:
-    """What the ranks of one group share: how many there are, the file where they meet, where each leaves its crumbs."""
+    """What the ranks of one group share: how many there are, the file where they meet, where each leaves its crumbs.
+
+    ``stay``: whether a rank that is done waits for the others.
+    """
 
     world_size: int
     file: str
     timeout: float
     crumbs: Any
+    stay: bool
 
 
 def _run(
@@ -141,7 +146,7 @@ def _run(
     for rank in range(world_size):
         _CALL.pack_into(crumbs, _CRUMBS * rank, _NOWHERE, 0)
     with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
-        meeting = _Meeting(world_size, os.path.join(folder, "rendezvous"), timeout, crumbs)
+        meeting = _Meeting(world_size, os.path.join(folder, "rendezvous"), timeout, crumbs, request.get("stay", True))
         processes: list[_Process] = []
         waiting: dict[Connection, int] = {}
         try:
@@ -242,7 +247,7 @@ def launch(function: Callable[..., Any], world_size: int, *args: Any, timeout: f
     ``TypeError`` for a function without a name of its own.
     """
     request = {"op": "ranks", "function": function.__name__, "args": args, "world_size": world_size, "timeout": timeout}
-    outcomes = run_spawned(_definitions(function), request)
+    outcomes = run_spawned(_definitions(function), request | {"stay": False})
     for outcome in outcomes:
         for line in outcome.get("output", "").splitlines():
             print(f"[rank {outcome['rank']}] {line}")
@@ -300,7 +305,8 @@ def _fork(call: Callable[[int], Any], rank: int, meeting: _Meeting, answer: Conn
     try:
         heart = _beating(meeting.crumbs, rank, lambda: os.getppid() == parent)
         answer.send_bytes(_answer(call, rank, meeting))
-        heart.join()
+        if meeting.stay:
+            heart.join()
     finally:
         os._exit(0)
 
@@ -315,7 +321,9 @@ def _spawned(payload: bytes, rank: int, meeting: _Meeting, answer: Connection) -
     runtime.handle({"op": "load", "cells": message["cells"]})
     # looked up inside, so that a function that is missing becomes an answer as well
     answer.send_bytes(_answer(lambda rank: _call(runtime, message["request"])(rank), rank, meeting))
-    heart.join()
+    if meeting.stay:
+        heart.join()
+    os._exit(0)  # nobody waits for what the group's threads may still be at
 
 
 def _beating(crumbs: Any, rank: int, parent_lives: Callable[[], bool]) -> threading.Thread:

@@ -56,6 +56,22 @@ def test_a_rank_that_raises_is_named() -> None:
     assert caught.value._render_traceback_() == [f"RanksError: {caught.value}"]
 
 
+def early(rank: int, world_size: int) -> None:
+    """Rank 1 is done before rank 0 is."""
+    if rank == 0:
+        dist.barrier()
+
+
+def test_a_rank_that_is_done_ends_as_it_would_anywhere() -> None:
+    """The other loses its connection, which is told with the line, and without gloo's own text."""
+    with pytest.raises(RanksError) as caught:
+        launch(early, 2, timeout=60)
+    told = str(caught.value)
+    assert told.startswith("rank 0 raised RuntimeError: another rank has left the group, or its process has ended (")
+    assert "dist.barrier()" in told
+    assert told.endswith("; rank 1 had come back, after 0 calls")
+
+
 def test_a_function_without_a_name_is_refused() -> None:
     """In words."""
     with pytest.raises(TypeError, match="define it with `def`"):
