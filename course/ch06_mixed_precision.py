@@ -244,6 +244,53 @@ with autocast("bf16"), torch.no_grad():
 # But copies get out of date: if the weights change within a region, the next call does not notice (last lines of the
 # cell). So forward pass and loss go into the region, and `optimiser.step()` stays out of it. torch recommends to call
 # `backward()` outside as well.
+#
+# And a copy collects its gradients in its own format. A recurrent network uses the same layer for each row or time
+# step, and each use adds something to the gradients.
+#
+# **Predict:** a layer is used 32 times, then 1000 times. Each use adds 1 to the gradient of its biases. What is this
+# gradient in the end if all uses share a bf16 copy, and what if each use has a region (and a copy) of its own? How far
+# off is the gradient of the weights?
+
+# %%
+uses = torch.rand(1000, 64, generator=torch.Generator().manual_seed(0))
+
+
+def gradients_of_uses(n, shared):
+    """Gradients of weights and biases when the layer is used n times, in one bf16 region or in one for each use."""
+    layer.zero_grad()
+    totals = []
+    for part in [uses[:n]] if shared else uses[:n].split(1):
+        with autocast("bf16"):
+            totals += [layer(use).float().sum() for use in part]
+    torch.stack(totals).sum().backward()
+    return layer.weight.grad.clone(), layer.bias.grad.clone()
+
+
+errors = {}
+for n in (32, 1000):
+    exact = uses[:n].double().sum(dim=0).expand(16, 64)
+    for shared in (True, False):
+        gradient, ones = gradients_of_uses(n, shared)
+        errors[n, shared] = ((gradient - exact).norm() / exact.norm()).item()
+        kind = "one region" if shared else "a region each"
+        print(f"{n:>4} uses, {kind:>13}: gradient of a bias {ones[0]:g}, weights off by {errors[n, shared]:.2%}")
+        assert (ones == (256 if n == 1000 and shared else n)).all()
+
+assert torch.tensor(256.0, dtype=torch.bfloat16) + 1 == 256
+assert errors[32, True] < 0.02 and errors[1000, True] > 0.1 and errors[1000, False] < 0.005
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# 32 either way; but then 256 and 1000. In bf16, 256 + 1 is 256, so the sum stands still. The weights' gradient is off by
+# half a percent after 32 uses, and by tens of percent after 1000. With a copy for each use, every contribution becomes
+# fp32 before it is added.
+#
+# </details>
+#
+# So to share one copy is fast, and exact enough for some dozens of uses. For many hundreds of them the sum of the
+# gradients belongs into fp32.
 
 # %% [markdown]
 # ## Gradients that vanish on the way

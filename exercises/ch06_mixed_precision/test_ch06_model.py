@@ -55,6 +55,27 @@ def test_nothing_but_padding(submission, dtype):
 @pytest.mark.task("attention")
 @pytest.mark.pitfall("M9")
 @pytest.mark.lesson("Masks in half precision")
+def test_nothing_but_padding_and_negative_scores(submission):
+    """In float16, a sequence of padding gives zeros where all scores are -64, too; its neighbour, 8 and 8, gives 8."""
+    x = torch.full((2, 1, 2, 1), 8.0, dtype=torch.float16)
+    padding = torch.tensor([[True, True], [False, False]])
+    result, gradients = submission.attention.probe(_with_gradients, x, -x, x, padding)
+    assert_matches(result, torch.tensor([0.0, 8.0], dtype=torch.float16).view(2, 1, 1, 1).expand(2, 1, 2, 1))
+    for name, gradient in zip("qkv", gradients, strict=True):
+        assert_matches(gradient[0], torch.zeros_like(x[0]), what=f"the gradient of {name}, all padding")
+
+
+@pytest.mark.task("attention")
+def test_float64_has_more_digits(submission):
+    """The mean of 1 and 1 + 2^-30 is 1 + 2^-31 in float64."""
+    v = (1 + torch.tensor([0.0, 2.0**-30], dtype=torch.float64)).view(1, 1, 2, 1)
+    result = submission.attention(torch.zeros_like(v), v, v, torch.zeros(1, 2, dtype=torch.bool))
+    assert_matches((result - 1) * 2**31, torch.ones_like(v), rtol=1e-3, what="what is above 1, times 2^31")
+
+
+@pytest.mark.task("attention")
+@pytest.mark.pitfall("M9")
+@pytest.mark.lesson("Masks in half precision")
 def test_a_large_score_wins(submission):
     """In float16, a key whose score is 12,800 gets all the weight beside one whose score is 0."""
     q = torch.full((1, 1, 2, 64), 40.0, dtype=torch.float16)
@@ -90,6 +111,16 @@ def test_half_logits_have_a_whole_loss(submission, dtype):
     """Logits of 2 and 0 in half precision give the loss log(1 + exp(-2)), in float32 and to six digits."""
     result = submission.smoothed_loss(torch.tensor([[2.0, 0.0]], dtype=dtype), torch.tensor([0]), 0.0)
     assert_matches(result, torch.tensor(math.log1p(math.exp(-2.0))))
+
+
+@pytest.mark.task("smoothed_loss")
+@pytest.mark.pitfall("M3")
+@pytest.mark.lesson("The loss in full precision")
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+def test_half_logits_and_smoothing(submission, dtype):
+    """The same logits with smoothing 0.6: the second class, whose loss is larger by 2, has a share of exactly 3/10."""
+    result = submission.smoothed_loss(torch.tensor([[2.0, 0.0]], dtype=dtype), torch.tensor([0]), 0.6)
+    assert_matches(result, torch.tensor(math.log1p(math.exp(-2.0)) + 0.3 * 2.0))
 
 
 @pytest.mark.task("smoothed_loss")
@@ -146,12 +177,14 @@ def _striped():
     return state, (torch.arange(8) % 2 == 0).float().repeat_interleave(8).view(1, 64)
 
 
-def _striped_model(learner, precision, state, images):
+def _striped_model(learner, precision, state, images, made_for=""):
     """Its logits, and the dtypes of its matrix products (forward and backward)."""
     from autograder.instruments import MatmulDtypes
 
-    model = learner.RowClassifier(4, state["positions"], precision, n_classes=2)
+    model = learner.RowClassifier(4, state["positions"], made_for or precision, n_classes=2)
     model.load_state_dict(state)
+    if made_for:
+        model.precision = precision
     with MatmulDtypes() as products:
         logits = model(images)
         logits.sum().backward()
@@ -196,6 +229,34 @@ def test_products_have_the_dtype_asked_for(submission):
         if products != [DTYPES[precision]]:
             raise Finding(f"with {precision} there are matrix products in {', '.join(products) or 'no dtype at all'}")
         assert_matches(logits.argmax(dim=1), torch.tensor([1]), what="the class with the highest logit")
+
+
+@pytest.mark.task("RowClassifier")
+@pytest.mark.pitfall("M2", "M7")
+@pytest.mark.lesson("One model, one setting")
+@pytest.mark.parametrize(("before", "after"), (("fp32", "fp16"), ("bf16", "fp32")))
+def test_set_to_another_precision(submission, before, after):
+    """Made for one precision and set to another one, the model gives what it gives when it is made for that one."""
+    logits, products = submission.run(_striped_model, after, *_striped(), made_for=before)
+    assert_matches(logits, LOGITS, rtol=CLOSE[after], what="the logits")
+    if products != [DTYPES[after]]:
+        raise Finding(f"set to {after}, it has matrix products in {', '.join(products) or 'no dtype at all'}")
+
+
+def _new_state(learner, precision, positions):
+    return learner.RowClassifier(4, positions, precision).state_dict()
+
+
+@pytest.mark.task("RowClassifier")
+@pytest.mark.pitfall("M2")
+@pytest.mark.lesson("Weights that round away")
+@pytest.mark.parametrize("precision", ("bf16", "fp16"))
+def test_a_new_model_is_float32(submission, precision):
+    """Of a new model for half precision, all of the state is float32; positions of 1/3 keep all of their digits."""
+    state = submission.run(_new_state, precision, torch.full((8, 4), 1 / 3))
+    for name, tensor in state.items():
+        assert_matches(str(tensor.dtype), "torch.float32", what=f"the dtype of {name}")
+    assert_matches(state["positions"], torch.full((8, 4), 1 / 3), rtol=0, atol=0, what="the positions")
 
 
 def _small_step(learner, precision, positions, images):

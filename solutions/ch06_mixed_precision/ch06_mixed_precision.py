@@ -118,9 +118,9 @@ def train_step(model, x, y, optimiser, scaler, max_norm, dtype):
     """One step of training in mixed precision; returns the loss of the batch.
 
     model: gives logits (N, n_classes) for x; its parameters are float32 and stay so, and its mode is left alone. y: labels
-    (N,), int64. optimiser: one of `torch.optim`, for all parameters of the model. dtype: the forward pass runs in an
-    autocast region of this dtype; torch.float32 stands for none. The loss is the mean cross entropy, computed in float32
-    from the logits.
+    (N,), int64. optimiser: one of `torch.optim` that needs no closure and is not fused, for all parameters of the model.
+    dtype: the forward pass runs in an autocast region of this dtype; torch.float32 stands for none. The loss is the mean
+    cross entropy, computed in float32 from the logits.
 
     scaler: a `torch.amp.GradScaler` for the device of x. Gradients are computed times its scale, so that the backward
     pass keeps those that are too small for the dtype. The step is made with the gradients of the loss itself, as
@@ -222,13 +222,14 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
     model: gives logits (N, n_classes); its parameters are float32, its mode is left alone. batches: an iterable of
     (x, y), y labels (N,), int64. The forward pass runs in an autocast region of `dtype` (torch.float32 stands for none);
-    the loss is the mean cross entropy, computed in float32. scaler: a `torch.amp.GradScaler`, updated once for each
-    batch; where it finds that scaled gradients overflow, the optimiser makes no step for that batch.
-    Each batch's gradients are its own, whatever was in `.grad` before.
+    the loss is the mean cross entropy, computed in float32. optimiser: one of `torch.optim` that needs no closure and is
+    not fused. scaler: a `torch.amp.GradScaler`, updated once for each batch; where it finds that scaled gradients
+    overflow, the optimiser makes no step for that batch. Each batch's gradients are its own, whatever was in `.grad`
+    before.
 
     scheduler: one of `torch.optim.lr_scheduler` that goes by steps. It is stepped once after each step that the optimiser
-    has really made, and at no other time: after k of them, the rate is that of the schedule's place k. A disabled scaler
-    skips nothing.
+    has really made (with a rate of 0 as well), and at no other time: after k of them, the rate is that of the schedule's
+    place k. A disabled scaler skips nothing.
 
     Returns two lists of floats: the loss of every batch, before its step; and the rate (of the first group) of every step
     that was really made, so there is none for a batch that was skipped.
@@ -286,8 +287,8 @@ check("fit")
 #
 # <details><summary>Hint 1: where to look</summary>
 #
-# The cell below trains once without an interruption and once with one. Which of the numbers that it prints are not the
-# same?
+# The cell below trains once without an interruption and once with one. It prints the rate of each step, and where each
+# run stands. Which of these are not the same, and which is the first?
 #
 # </details>
 #
@@ -341,7 +342,7 @@ def load_state(state, model, optimiser, scheduler, scaler):
     ### END SOLUTION
     model.load_state_dict(state["model"])
     optimiser.load_state_dict(state["optimiser"])
-    if "scaler" in state:  # a training in float32 may have none
+    if "scaler" in state:
         scaler.load_state_dict(state["scaler"])
     return state["step"]
 
@@ -349,48 +350,54 @@ def load_state(state, model, optimiser, scheduler, scaler):
 # %%
 def new_training():
     network = small_network()
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.5, momentum=0.9)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimiser, step_size=4, gamma=0.5)
-    return network, optimiser, scheduler, scaler_for(torch.float16, init_scale=2.0**24)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.8, momentum=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimiser, step_size=10, gamma=0.5)  # half of the rate after ten steps
+    return network, optimiser, scheduler, scaler_for(torch.float16, init_scale=2.0**24, growth_interval=6)
 
 
 def go_on(training, first, last):
-    """Train on the batches from `first` up to `last`; returns how many of them were skipped."""
+    """Train on the batches from `first` up to `last`; for each of them its rate, or the word "skip", as text."""
     network, optimiser, scheduler, scaler = training
-    skipped = 0
+    log = []
     for i in range(first, last):
         x, y = IMAGES[64 * i : 64 * i + 64], LABELS[64 * i : 64 * i + 64]
         with torch.autocast(x.device.type, torch.float16):
             logits = network(x)
         optimiser.zero_grad()
         scaler.scale(F.cross_entropy(logits.float(), y)).backward()
-        before = scaler.get_scale()
+        before, rate = scaler.get_scale(), optimiser.param_groups[0]["lr"]
         scaler.step(optimiser)
         scaler.update()
         if scaler.get_scale() < before:
-            skipped += 1
+            log.append("skip")
         else:
+            log.append(f"{rate:.1f} ")
             scheduler.step()
-    return skipped
+    return " ".join(log)
+
+
+def standing(training):
+    """Where a training is, as text."""
+    _, optimiser, scheduler, scaler = training
+    rate = optimiser.param_groups[0]["lr"]
+    return f"scale 2^{math.log2(scaler.get_scale()):.0f}, schedule at {scheduler.last_epoch}, rate {rate}"
 
 
 straight, interrupted, resumed = new_training(), new_training(), new_training()
-go_on(straight, 0, 9)
-skipped = go_on(straight, 9, 16)
+print("batches 0 to 8:               ", go_on(straight, 0, 9))
 go_on(interrupted, 0, 9)
 file = io.BytesIO()
 torch.save(save_state(*interrupted, 9), file)
 file.seek(0)
 step = load_state(torch.load(file, weights_only=True), *resumed)
-skipped_again = go_on(resumed, step, 16)
+print("when it was saved:            ", standing(interrupted))
+print("when it was loaded:           ", standing(resumed))
+print(f"batches {step} to 23, straight run:", go_on(straight, 9, 24))
+print(f"batches {step} to 23, resumed run: ", go_on(resumed, step, 24))
+print("at the end, straight run:     ", standing(straight))
+print("at the end, resumed run:      ", standing(resumed))
 off = max((a - b).abs().max().item() for a, b in zip(straight[0].parameters(), resumed[0].parameters(), strict=True))
-print(f"Resumed after {step} of 16 batches. The weights are off by up to {off:.6f}; and at the end of each run:")
-for name, (_, optimiser, scheduler, scaler) in (("straight", straight), ("resumed", resumed)):
-    rate = optimiser.param_groups[0]["lr"]
-    print(
-        f"  {name:8} scale 2^{torch.tensor(scaler.get_scale()).log2():.0f}, rate {rate}, schedule at {scheduler.last_epoch}"
-    )
-print(f"skipped after batch 9: {skipped} batches in the straight run, {skipped_again} in the resumed one")
+print(f"The weights of the two runs differ by up to {off:.6f}.")
 
 # %% nbgrader={"grade": true, "grade_id": "save_state", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 3}
 check("save_state")
@@ -435,9 +442,9 @@ def attention(q, k, v, padding):
     where a row of the sequence is padding; it holds for all H heads. Returns (N, H, L, D) in the dtype of q, outside of
     any autocast region.
 
-    A padded row has weight 0 as a key, whatever (finite) numbers stand there. As a query it gets its result like any
-    other row. Where all rows of a sequence are padding, its results are zeros. q k^T may be larger than the dtype can
-    hold, as long as q k^T / sqrt(D) is not.
+    A padded row of k and v has weight 0, whatever (finite) numbers stand there. A padded row of q counts like any other:
+    it gets its result from the rows of k and v that are not padded. Where all rows of a sequence are padding, its results
+    are zeros. q k^T may be larger than the dtype can hold, as long as q k^T / sqrt(D) is not, in padded rows as well.
 
     Results and gradients are finite. They differ from exact ones only by what rounding q, k, v, the scaled scores, the
     weights and the result to the dtype would do. Padded keys and values get gradients of zero; so does all of a sequence
@@ -477,7 +484,8 @@ for name, dtype in DTYPES.items():
     result.sum().backward()
     print(f"{name}: sequences of {', '.join(map(str, n_rows.tolist()))} rows")
     print("  largest result (wanted for 0 rows: 0):  ", worst(result))
-    print("  largest gradient of q (the same):       ", worst(mine[0].grad))
+    for letter, x in zip("qkv", mine, strict=True):
+        print(f"  largest gradient of {letter} (the same):       ", worst(x.grad))
     large = torch.full((1, 1, 4, 64), 40.0, dtype=dtype)
     print("  q, k and v are 40 everywhere (wanted: 40):", worst(attention(large, large, large, padding[:1, :4])))
 
@@ -523,9 +531,9 @@ def smoothed_loss(logits, labels, smoothing):
     wanted probability of a sample's own class is 1 - smoothing + smoothing / C, that of each other class smoothing / C.
 
     The loss is that of the logits as they are, computed in float32 (or better): its error is a few millionths of the
-    largest logit, whatever the dtype of the logits, and whether or not the call is inside an autocast region of any
-    dtype. The gradients are as exact as the dtype of the logits allows. Logits may be some thousands, of either sign. The
-    inputs stay as they were.
+    largest logit, or of 1 where all are smaller, whatever the dtype of the logits, and whether or not the call is inside
+    an autocast region of any dtype. The gradients are as exact as the dtype of the logits allows. Logits may be some
+    thousands, of either sign. The inputs stay as they were.
     """
     ### BEGIN SOLUTION M3
     logits = logits.float()
@@ -623,9 +631,10 @@ class RowClassifier(nn.Module):
 
     The precision decides in which dtype this is computed, and nothing else. All matrix products, forward and backward,
     are computed in float32 for "fp32", in bfloat16 for "bf16" and in float16 for "fp16", and the results differ by no
-    more than these roundings. The parameters, their gradients and the positions are float32 in any precision; setting
-    another one leaves them as they are. `state_dict()` has the weights and biases of the layers and `positions`, and
-    suits a model of any other precision. The model is never called inside an autocast region; it may open its own.
+    more than these roundings. (All numbers on the way, those of query(x) key(x)^T too, are small enough for float16.) The
+    parameters, their gradients and the positions are float32 in any precision; setting another one leaves them as they
+    are. `state_dict()` has the weights and biases of the layers and `positions`, and suits a model of any other precision.
+    The model is never called inside an autocast region; it may open its own.
     """
 
     def __init__(self, width, positions, precision="fp32", n_classes=10):
@@ -701,6 +710,10 @@ for name in DTYPES:
     print(f"  weights of `query` that a step with a small rate has moved: {moved:.0%}")
     plt.plot(curve, label=name)
     print(f"  Curve: loss from {curve[0]:.3f} to {curve[-1]:.3f} in 20 such steps")
+first.precision = "bf16"  # the one that was made for fp32
+with MatmulDtypes() as products:
+    off = (first(images) - expected).abs().max().item()
+print(f"made for fp32, then set to bf16: matrix products {products.counts}, logits off by up to {off:.2g}")
 plt.xlabel("step")
 plt.ylabel("loss")
 plt.legend()
@@ -749,8 +762,9 @@ def read_rows(from_row, from_state, rows, dtype):
     (N, T, H), float32. Called outside of any autocast region, with gradients recorded or not.
 
     All matrix products of the forward pass are computed in `dtype`, and results and gradients differ from exact ones by
-    no more than that takes. Gradients flow to the layers' parameters and to the rows; the parameters and the rows stay
-    as they were, float32.
+    no more than that takes. (The gradient of a parameter is a sum over the rows, which may be made in `dtype`: it is as
+    exact as that for T up to 32, and need not be for a longer one.) Gradients flow to the layers' parameters and to the
+    rows; the parameters and the rows stay as they were, float32.
 
     Conversions between dtypes cost time, and those that the forward pass makes are few: each parameter is converted once
     at most, and how many conversions there are in all does not depend on N or T.
@@ -868,8 +882,8 @@ def check_train_step(train_step):
     """Raise an exception unless a training step in mixed precision does what it should.
 
     `train_step(model, x, y, optimiser, scaler, max_norm, dtype)` trains the model, whose parameters are float32, for one
-    step on x and the labels y (N,), int64. The optimiser is one of `torch.optim`, for all parameters; the scaler is a
-    `torch.amp.GradScaler`. It is right if all of this holds:
+    step on x and the labels y (N,), int64. The optimiser is one of `torch.optim` that needs no closure and is not fused,
+    for all parameters; the scaler is a `torch.amp.GradScaler`. It is right if all of this holds:
 
     - The layers of the model get an autocast region of `dtype`, torch.float16 or torch.bfloat16.
     - It returns the mean cross entropy before the step, worked out in float32 from the model's logits and not scaled: a
@@ -881,7 +895,10 @@ def check_train_step(train_step):
     - Where gradients times the scale are inf or nan, the parameters stay as they were; the scaler's scale is lowered as
       the scaler does it, and the next step is right again. Other steps change the scale only as the scaler does it.
 
-    Right ones are within 2 % of what an exact computation gives: that is what half precision costs.
+    The step of a right one is off by at most 2 % of its own length, all parameters together, from an exact computation:
+    that is what half precision costs where no large numbers cancel. Right ones go about it in many ways, and need to be
+    right for ordinary numbers only: scales from 1 to 2^24, a `max_norm` of 1e-9 or more, gradients to be clipped that
+    have a total norm of 1e-3 or more, and gradients times the scale that are inf or nan, or have a total norm below 1e15.
     """
     ### BEGIN SOLUTION M4
     half = torch.float16

@@ -80,6 +80,26 @@ def test_a_bright_picture_makes_a_step_of_max_norm(submission):
 
 
 @pytest.mark.task("train_step")
+def test_clipped_without_a_scaler_too(submission):
+    """The same picture in float32, the scaler disabled: again the weights move by 1 in all."""
+    args = (torch.zeros(2, 2), torch.zeros(2), [BRIGHT], 0.5, 0.0, 2.0, torch.float32)
+    weight, _, _, _, _ = submission.run(_steps, *args)
+    assert_matches(weight, torch.tensor([[1.0, 0.0], [-1.0, 0.0]]) / math.sqrt(2), rtol=1e-3, what="the weight")
+
+
+@pytest.mark.task("train_step")
+@pytest.mark.pitfall("M4")
+@pytest.mark.lesson("The order of five calls")
+def test_there_is_one_norm(submission):
+    """Gradients of 1/2 for 14 weights and 2 biases, a total norm of 2, a max_norm of 1, a rate of 4: all move by 1."""
+    args = (torch.zeros(2, 7), torch.zeros(2), [(torch.ones(1, 7), torch.tensor([0]))], 4.0, 256.0, 1.0, HALF)
+    weight, bias, _, _, _ = submission.run(_steps, *args)
+    ways = torch.tensor([1.0, -1.0])
+    assert_matches(bias, ways, rtol=1e-2, what="the bias after one step")
+    assert_matches(weight, ways[:, None].expand(2, 7), rtol=1e-2, what="the weight after one step")
+
+
+@pytest.mark.task("train_step")
 @pytest.mark.pitfall("M4")
 @pytest.mark.lesson("The order of five calls")
 def test_small_gradients_are_not_clipped(submission):
@@ -96,8 +116,11 @@ def test_small_gradients_are_not_clipped(submission):
 @pytest.mark.lesson("Gradients that vanish on the way")
 def test_a_scale_that_is_too_high_skips_a_step(submission):
     """At a scale of 64 the gradients overflow: nothing moves at 64 and at 32, and at 16 a step is made."""
-    args = (torch.zeros(2, 2), torch.zeros(2), [BRIGHT] * 3, 1.0, 64.0, 1e9, HALF)
-    weight, _, losses, scales, _ = submission.run(_steps, *args)
+    zeros = torch.zeros(2, 2), torch.zeros(2)
+    weight, bias, _, _, _ = submission.run(_steps, *zeros, [BRIGHT], 1.0, 64.0, 1e9, HALF)
+    for name, moved, before in (("weight", weight, zeros[0]), ("bias", bias, zeros[1])):
+        assert_matches(moved, before, what=f"the {name} after a batch whose gradients overflow")
+    weight, _, losses, scales, _ = submission.run(_steps, *zeros, [BRIGHT] * 3, 1.0, 64.0, 1e9, HALF)
     assert_matches(scales, [32.0, 16.0, 16.0], what="the scale after each batch")
     assert_matches(torch.stack(losses), torch.full((3,), math.log(2)), what="the losses")
     assert_matches(weight, torch.tensor([[2048.0, 0.0], [-2048.0, 0.0]]), rtol=1e-2, what="the weight afterwards")
@@ -106,13 +129,14 @@ def test_a_scale_that_is_too_high_skips_a_step(submission):
 # --- fit --------------------------------------------------------------------------------------------------------------
 
 
-def _fitted(learner, batches, scale, growth_interval, dtype):
-    """A pass with a schedule of 1, 1/2, 1/3 …: losses, rates, the schedule's place, the scale, and the weight."""
+def _fitted(learner, batches, scale, growth_interval, dtype, from_zero=False):
+    """A pass with a schedule of 1, 1/2, 1/3 … or 0, 1/2, 1 …: losses, rates, its place, the scale, and the weight."""
     from autograder.instruments import mlp
 
     model = mlp([torch.zeros(2, 2), torch.zeros(2)])
     optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1 / (1 + done))
+    schedule = (lambda done: done / 2) if from_zero else (lambda done: 1 / (1 + done))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, schedule)
     scaler = torch.amp.GradScaler(
         batches[0][0].device.type, init_scale=scale or 1.0, growth_interval=growth_interval, enabled=scale > 0
     )
@@ -168,11 +192,39 @@ def test_a_scale_that_goes_up_skips_nothing(submission):
     assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
 
 
+@pytest.mark.task("fit")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_gradients_may_overflow_behind_a_finite_loss(submission):
+    """A bright picture overflows at scales of 64 and 32, its loss is log(2): two steps of four, rates 1 and 1/2."""
+    losses, rates, place, scale, weight = submission.run(_fitted, [BRIGHT, BRIGHT, PLAIN, PLAIN], 64.0, 2000, HALF)
+    assert_matches(losses[:2], [math.log(2), math.log(2)], what="the first two losses")
+    assert_matches(rates, [1.0, 1 / 2], what="the rates")
+    assert_matches(place, 2, what="the schedule's place")
+    assert_matches(scale, 16.0, what="the scale")
+    assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
+
+
+@pytest.mark.task("fit")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_a_schedule_that_begins_at_zero(submission):
+    """Rates of 0, 1/2 and 1: the first step is a step, though no weight moves; the broken picture makes none."""
+    batches = [PLAIN, BROKEN, PLAIN, PLAIN]
+    _, rates, place, _, weight = submission.run(_fitted, batches, 64.0, 2000, HALF, from_zero=True)
+    assert_matches(rates, [0.0, 1 / 2, 1.0], what="the rates")
+    assert_matches(place, 3, what="the schedule's place")
+    assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
+
+
 # --- save_state -------------------------------------------------------------------------------------------------------
 
 
-def _resumed(learner, batches, stop, scale, growth_interval):
-    """Train on the first batches, save into a file, load into new objects, and go on: all that there is at the end."""
+def _resumed(learner, batches, stop, scale, growth_interval, through_a_file=True):
+    """Train on the first batches, save, load into new objects, and go on: all that there is at the end.
+
+    Without a file, the old objects are trained on between saving and loading.
+    """
     import io
 
     def new(scale):
@@ -197,10 +249,15 @@ def _resumed(learner, batches, stop, scale, growth_interval):
 
     first, second = new(scale), new(65536.0)
     train(first, batches[:stop])
-    file = io.BytesIO()
-    torch.save(learner.save_state(*first, stop), file)
-    file.seek(0)
-    step = learner.load_state(torch.load(file, weights_only=True), *second)
+    state = learner.save_state(*first, stop)
+    if through_a_file:
+        file = io.BytesIO()
+        torch.save(state, file)
+        file.seek(0)
+        state = torch.load(file, weights_only=True)
+    else:
+        train(first, batches[stop:])
+    step = learner.load_state(state, *second)
     train(second, batches[stop:])
     model, optimiser, scheduler, scaler = second
     return {
@@ -212,12 +269,8 @@ def _resumed(learner, batches, stop, scale, growth_interval):
     }
 
 
-@pytest.mark.task("save_state")
-@pytest.mark.pitfall("M8")
-@pytest.mark.lesson("A step that was skipped")
-def test_the_scale_goes_on(submission):
-    """Two steps at a scale of 8, an interruption, a step: then the third step in a row doubles the scale to 16."""
-    found = submission.run(_resumed, [PLAIN] * 3, 2, 8.0, 3)
+def _check_three_steps(found):
+    """What there is after three steps from a scale of 8, interrupted after two of them."""
     assert_matches(found["scale"], 16.0, what="the scale")
     assert_matches(found["place"], 3, what="the schedule's place")
     assert_matches(found["step"], 2, what="the result of `load_state`")
@@ -226,6 +279,15 @@ def test_the_scale_goes_on(submission):
         speed = 0.5 * speed + 1 / (1 + math.exp(4 * pull))
         pull += rate * speed
     assert_matches(found["weight"], torch.tensor([[pull, 0.0], [-pull, 0.0]]), what="the weight")
+
+
+@pytest.mark.task("save_state")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_the_scale_goes_on(submission):
+    """Two steps at a scale of 8, an interruption, a step: then the third step in a row doubles the scale to 16."""
+    found = submission.run(_resumed, [PLAIN] * 3, 2, 8.0, 3)
+    _check_three_steps(found)
 
 
 @pytest.mark.task("save_state")
@@ -240,6 +302,14 @@ def test_the_schedule_goes_on(submission):
     assert_matches(found["step"], 3, what="the result of `load_state`")
 
 
+@pytest.mark.task("save_state")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_the_training_goes_on_before_it_is_loaded(submission):
+    """Two steps, saved; the old objects make a third one; loaded without a file, what was saved is after two steps."""
+    _check_three_steps(submission.run(_resumed, [PLAIN] * 3, 2, 8.0, 3, through_a_file=False))
+
+
 # --- check_train_step -------------------------------------------------------------------------------------------------
 
 _RIGHT = """
@@ -248,7 +318,7 @@ def implementation(model, x, y, optimiser, scaler, max_norm, dtype):
         rows = model(x)
     loss = 0.0
     for row, label in zip(rows.float(), y):
-        loss = loss + (row.logsumexp(0) - row[label]) / len(y)
+        loss = loss - row.log_softmax(0)[label] / len(y)
 
     factor = scaler.get_scale()
     for weight in model.parameters():
@@ -306,3 +376,35 @@ def test_rejects_clipping_in_the_wrong_place(submission):
 def test_rejects_a_step_without_scaling(submission):
     """A step that does not use the scaler at all: rejected."""
     assert_rejects(submission.check_train_step, _UNSCALED, among=_SHOWN)
+
+
+# two more implementations, which show other things
+_OWN_NORM = """
+def implementation(net, pictures, classes, opt, gs, most, kind):
+    with torch.autocast(pictures.device.type, dtype=kind):
+        error = -net(pictures).float().log_softmax(1)[torch.arange(len(classes)), classes].mean()
+    own = [p for p in net.parameters() if p.requires_grad]
+    steep = torch.autograd.grad(gs.scale(error), own)
+    total = torch.cat([slope.flatten() for slope in steep]).norm() / gs.get_scale()
+    for p, slope in zip(own, steep):
+        p.grad = slope * (most / total).clamp(max=1)
+    gs.step(opt)
+    gs.update()
+    return error.detach()
+"""
+_NEVER_SKIPS = _OWN_NORM.replace("gs.step(opt)", "gs.unscale_(opt), opt.step()")
+_ALL_SHOWN = [*_SHOWN, _OWN_NORM, _NEVER_SKIPS]
+
+
+@pytest.mark.task("check_train_step")
+def test_accepts_another_right_step(submission):
+    """A right step that asks for its gradients in another way, and makes its own arithmetic of the norm: accepted."""
+    assert_accepts(submission.check_train_step, _OWN_NORM, among=_ALL_SHOWN)
+
+
+@pytest.mark.task("check_train_step")
+@pytest.mark.pitfall("M4")
+@pytest.mark.lesson("A test for a training step")
+def test_rejects_a_step_in_any_case(submission):
+    """The same, but the optimiser is asked directly, and so it makes a step whatever the gradients are: rejected."""
+    assert_rejects(submission.check_train_step, _NEVER_SKIPS, among=_ALL_SHOWN)

@@ -261,6 +261,8 @@ def _fit(learner, weights, batches, schedule, scale, growth_interval, dtype, kin
         scheduler = torch.optim.lr_scheduler.StepLR(optimiser, 2, gamma=0.5)
     elif schedule == "cosine":
         scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, len(batches))
+    elif schedule == "from zero":
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: min(1.0, done / 3))
     else:
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: min(1.0, (1 + done) / 5))
     scaler = torch.amp.GradScaler(
@@ -304,9 +306,9 @@ def _compare_passes(submission, reference, args, dtype, **more):
 @pytest.mark.task("fit")
 @pytest.mark.pitfall("M8")
 @pytest.mark.lesson("A step that was skipped")
-@pytest.mark.parametrize("schedule", ["step", "cosine", "warm-up"])
+@pytest.mark.parametrize("schedule", ["step", "cosine", "warm-up", "from zero"])
 def test_the_schedule_follows_the_steps(submission, reference, digits, schedule):
-    """With broken batches here and there, schedule, rates and weights go on as if these batches had not been there."""
+    """With broken batches here and there, schedule, rates (0 among them) and weights go on as if there were none."""
     for dtype, broken in ((HALF, (0, 2, 3)), (BRAIN, (4, 6)), (FULL, (1,))):
         batches = _batches(digits, 21, (5, 3, 8, 4, 6, 2, 7))
         for i in broken:

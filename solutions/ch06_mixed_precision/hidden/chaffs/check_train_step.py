@@ -1,6 +1,6 @@
 # %% has-fallen
 # misconception: a loss that falls shows that a step is right
-# fails: test_own_test_rejects_wrong_steps, test_rejects_a_step_without_scaling, test_rejects_clipping_in_the_wrong_place
+# fails: test_own_test_rejects_wrong_steps, test_rejects_a_step_in_any_case, test_rejects_a_step_without_scaling, test_rejects_clipping_in_the_wrong_place
 # says: `check_train_step` accepts an implementation that is
 def check_train_step(train_step):
     torch.manual_seed(0)
@@ -127,7 +127,7 @@ def check_train_step(train_step):
 
 # %% no-overflow
 # misconception: overflows are the scaler's business
-# fails: test_own_test_rejects_wrong_steps
+# fails: test_own_test_rejects_wrong_steps, test_rejects_a_step_in_any_case
 # says: Your test rejects steps that break any one of the pr
 def check_train_step(train_step):
     half = torch.float16
@@ -224,7 +224,7 @@ def check_train_step(train_step):
 
 # %% clipping-only
 # misconception: the order of the calls is all about clipping
-# fails: test_own_test_rejects_wrong_steps, test_rejects_a_step_without_scaling
+# fails: test_own_test_rejects_wrong_steps, test_rejects_a_step_in_any_case, test_rejects_a_step_without_scaling
 # says: `check_train_step` accepts an implementation that is
 def check_train_step(train_step):
     half = torch.float16
@@ -432,7 +432,7 @@ def check_train_step(train_step):
 
 # %% a-scale-too-high
 # misconception: the default scale fits everything
-# fails: test_accepts_a_right_step, test_own_test_accepts_right_steps
+# fails: test_accepts_a_right_step, test_accepts_another_right_step, test_own_test_accepts_right_steps
 # says: `check_train_step` should accept this implementation
 def check_train_step(train_step):
     half = torch.float16
@@ -492,7 +492,7 @@ def check_train_step(train_step):
 
 # %% returns-an-answer
 # misconception: a test says what it found by returning it
-# fails: test_own_test_rejects_wrong_steps, test_rejects_a_step_that_is_none, test_rejects_a_step_without_scaling, test_rejects_clipping_in_the_wrong_place
+# fails: test_own_test_rejects_wrong_steps, test_rejects_a_step_in_any_case, test_rejects_a_step_that_is_none, test_rejects_a_step_without_scaling, test_rejects_clipping_in_the_wrong_place
 # says: Your test rejects steps that break any one of the promises,
 def _check(train_step):
     half = torch.float16
@@ -560,7 +560,7 @@ def check_train_step(train_step):
 
 # %% rejects-everything
 # misconception: a loss that is not below zero is not finished
-# fails: test_accepts_a_right_step, test_own_test_accepts_right_steps
+# fails: test_accepts_a_right_step, test_accepts_another_right_step, test_own_test_accepts_right_steps
 # says: `check_train_step` should accept this implementation
 def check_train_step(train_step):
     torch.manual_seed(0)

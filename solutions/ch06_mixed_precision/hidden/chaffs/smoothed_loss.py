@@ -1,6 +1,6 @@
 # %% converted-at-the-end
 # misconception: what counts is the dtype of the result
-# fails: test_half_logits_have_a_whole_loss, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show
+# fails: test_half_logits_and_smoothing, test_half_logits_have_a_whole_loss, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show
 # says: The result differs
 def smoothed_loss(logits, labels, smoothing):
     log_p = logits - logits.logsumexp(dim=1, keepdim=True)
@@ -10,7 +10,7 @@ def smoothed_loss(logits, labels, smoothing):
 
 # %% log-softmax-in-half
 # misconception: log_softmax is stable, so its dtype does not matter
-# fails: test_half_logits_have_a_whole_loss, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show
+# fails: test_half_logits_and_smoothing, test_half_logits_have_a_whole_loss, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show
 # says: The result differs
 def smoothed_loss(logits, labels, smoothing):
     log_p = logits.log_softmax(dim=1).float()
@@ -65,7 +65,7 @@ def smoothed_loss(logits, labels, smoothing):
 
 # %% others-share-the-smoothing
 # misconception: smoothing goes to the other classes only
-# fails: test_a_region_changes_nothing, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show, test_two_classes
+# fails: test_a_region_changes_nothing, test_half_logits_and_smoothing, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show, test_two_classes
 # says: The result
 def smoothed_loss(logits, labels, smoothing):
     log_p = logits.float().log_softmax(dim=1)
@@ -75,14 +75,14 @@ def smoothed_loss(logits, labels, smoothing):
 
 # %% smoothing-forgotten
 # misconception: smoothing is a detail
-# fails: test_a_region_changes_nothing, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show, test_two_classes
+# fails: test_a_region_changes_nothing, test_half_logits_and_smoothing, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show, test_two_classes
 # says: The result
 def smoothed_loss(logits, labels, smoothing):
     return F.cross_entropy(logits.float(), labels)
 
 # %% region-off-but-half-logits
 # misconception: turning autocast off makes everything float32
-# fails: test_half_logits_have_a_whole_loss, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show
+# fails: test_half_logits_and_smoothing, test_half_logits_have_a_whole_loss, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show
 # says: The result
 def smoothed_loss(logits, labels, smoothing):
     with torch.autocast(logits.device.type, enabled=False):
@@ -97,7 +97,7 @@ def smoothed_loss(logits, labels, smoothing):
 
 # %% float64-comes-back
 # misconception: the more digits the better
-# fails: test_a_region_changes_nothing, test_half_logits_have_a_whole_loss, test_large_logits, test_logits_that_know_nothing, test_losses_in_a_region, test_losses_of_any_size, test_two_classes
+# fails: test_a_region_changes_nothing, test_half_logits_and_smoothing, test_half_logits_have_a_whole_loss, test_large_logits, test_logits_that_know_nothing, test_losses_in_a_region, test_losses_of_any_size, test_two_classes
 # says: The result: the dtype is torch.float64
 def smoothed_loss(logits, labels, smoothing):
     return F.cross_entropy(logits.double(), labels, label_smoothing=smoothing)
@@ -113,7 +113,18 @@ def smoothed_loss(logits, labels, smoothing):
 
 # %% zero
 # misconception: zero is a loss
-# fails: test_a_region_changes_nothing, test_half_logits_have_a_whole_loss, test_large_logits, test_logits_that_know_nothing, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show, test_two_classes
+# fails: test_a_region_changes_nothing, test_half_logits_and_smoothing, test_half_logits_have_a_whole_loss, test_large_logits, test_logits_that_know_nothing, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show, test_two_classes
 # says: The result
 def smoothed_loss(logits, labels, smoothing):
     return logits.float().sum() * 0
+
+# %% wanted-in-half
+# misconception: the wanted probabilities are simple numbers, which any dtype holds
+# fails: test_half_logits_and_smoothing, test_losses_in_a_region, test_losses_of_any_size, test_small_steps_show
+# says: The result differs
+def smoothed_loss(logits, labels, smoothing):
+    n_classes = logits.shape[1]
+    wanted = torch.full_like(logits, smoothing / n_classes)
+    wanted.scatter_(1, labels[:, None], 1 - smoothing + smoothing / n_classes)
+    log_probabilities = logits.float().log_softmax(dim=1)
+    return -(wanted * log_probabilities).sum(dim=1).mean()

@@ -136,9 +136,11 @@ def train_step(model, x, y, optimiser, scaler, max_norm, dtype):
 # %% clips-in-a-hook
 def train_step(model, x, y, optimiser, scaler, max_norm, dtype):
     """The clipping is done by the optimiser, right before it makes a step."""
-    hook = optimiser.register_step_pre_hook(
-        lambda *_: torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm) and None
-    )
+
+    def clip(*_):
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)  # returned, a norm would pass for new arguments
+
+    hook = optimiser.register_step_pre_hook(clip)
     optimiser.zero_grad(set_to_none=False)
     with torch.autocast(x.device.type, dtype=dtype, enabled=dtype.itemsize == 2):
         loss = F.cross_entropy(model(x), y)  # autocast does this one in float32 by itself

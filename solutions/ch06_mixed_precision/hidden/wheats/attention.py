@@ -57,3 +57,13 @@ def attention(q, k, v, padding):
         scores = (q[n] / q.shape[-1] ** 0.5) @ k[n][:, own].transpose(1, 2)
         results.append(F.softmax(scores, dim=-1) @ v[n][:, own])
     return torch.stack(results) if any(r.requires_grad for r in results) else torch.stack(results)
+
+# %% fused-in-float64
+def attention(q, k, v, padding):
+    """A sequence of padding may look at everything, and is cleared afterwards."""
+    real = ~padding[:, None, :, None]
+    empty = ~real.any(dim=2, keepdim=True)
+    wide = [q.double() / math.sqrt(q.shape[-1]), torch.where(real, k.double(), 0.0), torch.where(real, v.double(), 0.0)]
+    allowed = (real | empty).mT.expand(-1, q.shape[1], q.shape[2], -1)
+    result = F.scaled_dot_product_attention(*wide, attn_mask=allowed, scale=1.0)
+    return torch.where(empty, 0.0, result).to(q.dtype)

@@ -254,3 +254,91 @@ def check_train_step(train_step):
                 assert loss != loss or abs(loss - own_loss) < 1e-4 * loss, (loss, own_loss)
             for way, own_way in zip(ways, own_ways):
                 assert (way - own_way).norm() <= 0.02 * way.norm(), "another way"
+
+
+# %% at-random
+def check_train_step(train_step):
+    """Side by side with a step of its own, in situations that are drawn at random (some with gradients of zero)."""
+
+    def own(model, x, y, optimiser, scaler, max_norm, dtype):
+        optimiser.zero_grad()
+        with torch.autocast(x.device.type, dtype):
+            logits = model(x)
+        loss = F.cross_entropy(logits.float(), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimiser)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        scaler.step(optimiser)
+        scaler.update()
+        return loss.detach()
+
+    class Net(nn.Module):
+        def __init__(self, sizes, draw):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
+            for parameter in self.parameters():
+                parameter.data = 0.5 * torch.randn(parameter.shape, generator=draw)
+            self.seen = []
+
+        def forward(self, x):
+            for layer in self.layers[:-1]:
+                x = layer(x)
+                self.seen.append(x.dtype)
+                x = x.relu()
+            x = self.layers[-1](x)
+            self.seen.append(x.dtype)
+            return x
+
+    draw = torch.Generator().manual_seed(1)
+    situations = [
+        (dtype, scale, max_norm, size)
+        for dtype in (torch.float16, torch.bfloat16)
+        for scale, size in ((2.0**8, 1.0), (2.0**3, 1.0), (2.0**14, 2.0**-20), (2.0**13, 64.0))
+        for max_norm in (0.01, 1e8)
+    ]
+    for dtype, scale, max_norm, size in situations:
+        faint = size < 1
+        sizes = (40, 3) if faint else (6, 8, 3)
+        a = Net(sizes, draw)
+        b = copy.deepcopy(a)
+        rate = (2.0**22 if max_norm > 1 else 1.0) if faint else 0.1
+        trainings = []
+        for net in (a, b):
+            trainings.append(
+                (
+                    torch.optim.SGD(net.parameters(), lr=rate, momentum=0.5),
+                    torch.amp.GradScaler("cpu", init_scale=scale, backoff_factor=0.25, growth_interval=2),
+                )
+            )
+        for step in range(5):
+            x = size * (torch.eye(40) if faint else torch.randn(10, sizes[0], generator=draw))
+            if step == 2 and not faint:
+                x = x * 2.0**14 / size  # most likely too large for fp16
+            y = torch.randint(3, (len(x),), generator=draw)
+            b.load_state_dict(a.state_dict())
+            before = [parameter.detach().clone() for parameter in a.parameters()]
+            if step == 4:
+                y = a(x).detach().argmax(dim=1)  # a small loss
+            for parameter in a.parameters():
+                parameter.grad = torch.full_like(parameter, math.nan if step == 3 else 1e4)
+            a.seen.clear()
+            for net, training in zip((a, b), trainings, strict=True):
+                loss = (train_step if net is a else own)(net, x, y, *training, max_norm, dtype)
+                if net is a:
+                    first = loss
+            assert a.seen and set(a.seen) == {dtype}, "the layers have no region of this dtype"
+            assert first.dtype == torch.float32 and first.shape == () and not first.requires_grad
+            if loss.isfinite():
+                assert abs(first - loss) <= 1e-5 * loss.abs(), "the loss"
+            assert trainings[0][1].get_scale() == trainings[1][1].get_scale(), "the scale"
+            # the first weight apart from the rest, whose gradients are larger by far with faint pictures
+            for part in (slice(0, 1), slice(1, None)):
+                new, wanted, old = (
+                    torch.cat([p.detach().flatten() for p in list(ps)[part]])
+                    for ps in (a.parameters(), b.parameters(), before)
+                )
+                moved = (wanted - old).norm()
+                if moved == 0:
+                    assert torch.equal(new, old), "a step that should have been skipped"
+                else:
+                    assert (new - wanted).norm() <= 0.04 * moved, "the parameters"

@@ -83,9 +83,11 @@ def train_step(model, x, y, optimiser, scaler, max_norm, dtype):
 # %% clips-in-a-hook
 def train_step(model, x, y, optimiser, scaler, max_norm, dtype):
     """The clipping is done by the optimiser, right before it makes a step."""
-    hook = optimiser.register_step_pre_hook(
-        lambda *_: torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm) and None
-    )
+
+    def clip(*_):
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)  # returned, a norm would pass for new arguments
+
+    hook = optimiser.register_step_pre_hook(clip)
     optimiser.zero_grad(set_to_none=False)
     with torch.autocast(x.device.type, dtype=dtype, enabled=dtype.itemsize == 2):
         loss = F.cross_entropy(model(x), y)  # autocast does this one in float32 by itself
@@ -95,3 +97,23 @@ def train_step(model, x, y, optimiser, scaler, max_norm, dtype):
     hook.remove()
     scaler.update()
     return loss.detach().float()
+
+
+# %% clips-inside-the-scalers-step
+def train_step(model, x, y, optimiser, scaler, max_norm, dtype):
+    """No unscale_: the hook runs after scaler.step has taken its scale away. The backward pass is inside the region."""
+    model.zero_grad()
+
+    def clip(*_):
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+
+    handle = optimiser.register_step_pre_hook(clip)
+    try:
+        with torch.autocast(x.device.type, dtype, enabled=dtype != torch.float32):
+            loss = F.nll_loss(model(x).float().log_softmax(dim=1), y)
+            scaler.scale(loss).backward()
+        scaler.step(optimiser)
+        scaler.update()
+    finally:
+        handle.remove()
+    return loss.detach()
