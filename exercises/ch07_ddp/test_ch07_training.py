@@ -13,7 +13,7 @@ from autograder.errors import Finding
 
 
 def _labels_of_epoch(learner, n_samples, batch_size, world_size, epoch, seed):
-    """For each rank its batches' labels, where the label of a sample is its number; and whether images belong to them."""
+    """For each rank its batches' labels (a sample's label is its number); and whether images belong to them."""
     from torch.utils.data import TensorDataset
 
     numbers = torch.arange(n_samples)
@@ -83,7 +83,7 @@ DIRECTION = torch.tensor([[0.5, 0.5], [-0.5, -0.5]])
 @pytest.mark.pitfall("P10")
 @pytest.mark.lesson("What DDP does for you")
 def test_rank_1_starts_from_the_model_of_rank_0(submission):
-    """Rank 0 starts from weights of 0, rank 1 from weights of 3; after a step both have moved from 0 in one direction."""
+    """Rank 0 starts from weights of 0, rank 1 from 3; after a step both have moved from 0 in one direction."""
     weights = values_on_ranks(submission, _two_classes, 2, [0.0, 3.0], [ACROSS, UP], 1, 0.1)
     assert_matches(weights[1], weights[0], what="the weights on rank 1, compared to those on rank 0")
     assert_matches(weights[0] / weights[0].norm(), DIRECTION, what="the direction of the step")
@@ -114,7 +114,7 @@ def test_both_ranks_end_with_the_statistics_of_rank_0(submission):
 @pytest.mark.pitfall("P5")
 @pytest.mark.lesson("A larger batch, another rate")
 def test_two_ranks_twice_the_rate(submission):
-    """Two ranks make one step from weights of 0: along the mean gradient, [[-1/4, -1/4], [1/4, 1/4]], with rate 2 lr."""
+    """Two ranks make one step from weights of 0: along the mean gradient [[-1/4, -1/4], [1/4, 1/4]], at rate 2 lr."""
     weights = values_on_ranks(submission, _two_classes, 2, [0.0, 0.0], [ACROSS, UP], 1, 0.4)
     assert_matches(weights, [0.4 * DIRECTION] * 2, rtol=1e-5, what="the weights")
 
@@ -173,7 +173,7 @@ def test_three_right_on_one_rank_one_wrong_on_the_other(submission):
 @pytest.mark.pitfall("P4")
 @pytest.mark.lesson("One rank writes, all ranks wait")
 def test_a_wrapped_model_keeps_its_statistics(submission):
-    """A wrapped model on two ranks, one batch each: right results, and each rank's BatchNorm statistics stay its own."""
+    """A wrapped model on two ranks, one batch each: right results; each rank's BatchNorm statistics stay its own."""
     batches = [[_batch(RIGHT, WRONG)], [_batch(RIGHT, RIGHT)]]
     loss = -(3 * math.log(0.75) + math.log(0.25)) / 4
     for rank, (result, running_mean) in enumerate(values_on_ranks(submission, _score_by_hand, 2, batches, True)):
@@ -187,8 +187,8 @@ def test_a_wrapped_model_keeps_its_statistics(submission):
 def _saved(learner, rank, world_size, wrap, slow):
     """Save a layer that is full of the rank's number plus one, each rank to a folder of its own on the same disk.
 
-    What the file of rank 0 holds as soon as this rank has come back (only rank 0 looks, if its disk is not slow), and the
-    files in this rank's folder.
+    What the file of rank 0 holds as soon as this rank has come back (only rank 0 looks, if its disk is not slow), and
+    the files in this rank's folder.
     """
     import os
     import tempfile
@@ -225,7 +225,7 @@ def _saved(learner, rank, world_size, wrap, slow):
 @pytest.mark.pitfall("P4")
 @pytest.mark.lesson("One rank writes, all ranks wait")
 def test_rank_0_writes_and_both_come_back(submission):
-    """Two ranks save a layer: rank 0 writes its own weights, rank 1 writes nothing; both come back when that is done."""
+    """Two ranks save a layer: rank 0 writes its own weights, rank 1 nothing; both come back when that is done."""
     for rank, (state, files) in enumerate(values_on_ranks(submission, _saved, 2, False, True)):
         if state is None:
             raise Finding(f"when rank {rank} comes back, there is no new file on rank 0's disk")
