@@ -73,6 +73,8 @@ _CPU = struct.Struct("<d")
 """How many processor seconds it has used: written by another thread, so it has a place of its own."""
 _CRUMBS = _CALL.size + _CPU.size
 _NOWHERE = -1
+_GROUPS: list[Any] = []
+"""The process groups of this rank."""
 
 
 def operation(runtime: Runtime) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
@@ -280,6 +282,14 @@ def _definitions(function: Callable[..., Any]) -> list[dict[str, Any]]:
     return [{"name": cell.name, "source": cell.source, "keep": indices} for cell, indices in program.needed_for({name})]
 
 
+def collectives_so_far() -> int:
+    """How many collectives this rank has taken part in, those that ``DistributedDataParallel`` starts included.
+
+    For use inside a rank that was started here. Each group numbers its collectives, to compare ranks that disagree.
+    """
+    return sum(int(group._get_sequence_number_for_group()) for group in _GROUPS)
+
+
 # --- inside a rank ----------------------------------------------------------------------------------------------------
 
 
@@ -359,12 +369,12 @@ def _answer(call: Callable[[int], Any], rank: int, meeting: _Meeting) -> bytes:
             timeout=timedelta(seconds=meeting.timeout + 60),
         )
         dist.barrier()  # a rank that ends at once would break connections that others are still making
-        groups = [dist.group.WORLD]
-        before = _carried_out(groups)
-        _note_calls(meeting.crumbs, rank, groups)
+        _GROUPS[:] = [dist.group.WORLD]
+        before = collectives_so_far()
+        _note_calls(meeting.crumbs, rank)
         with contextlib.redirect_stdout(output):
             value = call(rank)
-        reply = {"value": value, "collectives": _carried_out(groups) - before}
+        reply = {"value": value, "collectives": collectives_so_far() - before}
     except BaseException as error:
         reply = {"error": describe(error)}
         if _is_lost_connection(error):
@@ -377,13 +387,8 @@ def _is_lost_connection(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "gloo" in str(error) and "onnection" in str(error)
 
 
-def _carried_out(groups: Iterable[Any]) -> int:
-    """How many collectives these groups have begun. Each numbers its own, to compare them where ranks disagree."""
-    return sum(int(group._get_sequence_number_for_group()) for group in groups)
-
-
-def _note_calls(crumbs: Any, rank: int, groups: list[Any]) -> None:
-    """From now on, note which call this rank is in, and add groups that it makes to *groups*."""
+def _note_calls(crumbs: Any, rank: int) -> None:
+    """From now on, note which call this rank is in, and which groups it makes."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -398,7 +403,7 @@ def _note_calls(crumbs: Any, rank: int, groups: list[Any]) -> None:
             try:
                 result = function(*args, **kwargs)
                 if name == "new_group" and isinstance(result, dist.ProcessGroup):  # not where this rank stays outside
-                    groups.append(result)
+                    _GROUPS.append(result)
                 return result
             finally:
                 now = _CALL.unpack_from(crumbs, _CRUMBS * rank)[1]
