@@ -94,4 +94,11 @@ class LearnerTimeout(LearnerError):
 
 
 class Finding(AssertionError):
-    """A check's verdict that gives away no input: shown to learners even where a hidden test found it."""
+    """A check's verdict that gives away no input: shown to learners even where a hidden test found it.
+
+    ``in_full`` says more, and is shown for visible tests only.
+    """
+
+    def __init__(self, text: str, in_full: str = "") -> None:
+        super().__init__(text)
+        self.in_full = in_full or text

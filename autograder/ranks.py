@@ -67,12 +67,15 @@ LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 """The loopback interface by ``sys.platform``; elsewhere gloo takes the one of the machine's name."""
 _WRAPPED = ("DistributedDataParallel", "DistributedDataParallel.forward", "backward")
 NOTED = (*CALLS, *_WRAPPED)
-_CALL = struct.Struct("<iI")
-"""Which noted call a rank is in, and how many it has begun: written by the thread that computes."""
+_CALL = struct.Struct("<iIq")
+"""Which noted call a rank is in, how many of CALLS it has begun, and how many numbers it has brought along (-1: none).
+
+Written by the thread that computes."""
 _CPU = struct.Struct("<d")
 """How many processor seconds it has used: written by another thread, so it has a place of its own."""
 _CRUMBS = _CALL.size + _CPU.size
 _NOWHERE = -1
+_LOST = "another rank has left the group, or its process has ended"
 _GROUPS: list[Any] = []
 """The process groups of this rank."""
 
@@ -141,12 +144,13 @@ def _run(
     Each outcome has ``state``: ``returned`` (with ``value``, plain data), ``raised`` (with ``error`` as
     :func:`~autograder.runtime.describe` gives it), ``died`` (its process ended), or ``waiting`` (it had not come back
     after *timeout* seconds, or when nobody was left who could have helped it). ``call`` and ``number`` say which noted
-    call (:data:`NOTED`) it is in, and how many it had begun; ``collectives`` is how many the backend carried out, those
-    that DistributedDataParallel starts included; ``output`` is the tail of what it printed. No process outlives this.
+    call (:data:`NOTED`) it is in, and how many of :data:`CALLS` it had begun; ``size`` is how many numbers it has
+    brought to the call, -1 where that is not known; ``collectives`` is how many the backend carried out, those that
+    DistributedDataParallel starts included; ``output`` is the tail of what it printed. No process outlives this.
     """
     world_size, timeout = request["world_size"], request["timeout"]
     for rank in range(world_size):
-        _CALL.pack_into(crumbs, _CRUMBS * rank, _NOWHERE, 0)
+        _CALL.pack_into(crumbs, _CRUMBS * rank, _NOWHERE, 0, -1)
     with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
         meeting = _Meeting(world_size, os.path.join(folder, "rendezvous"), timeout, crumbs, request.get("stay", True))
         processes: list[_Process] = []
@@ -194,15 +198,15 @@ def _progress(ranks: Iterable[int], crumbs: Any) -> list[tuple[int, str, int, in
     """Something that changes whenever one of the *ranks* gets on, by a call or by computing."""
     seen = []
     for rank in ranks:
-        call, number = _crumb(crumbs, rank)
+        call, number, _ = _crumb(crumbs, rank)
         (cpu_s,) = _CPU.unpack_from(crumbs, _CRUMBS * rank + _CALL.size)
         seen.append((rank, call, number, int(cpu_s / _COMPUTED_S)))
     return seen
 
 
 def _outcome(rank: int, answer: bytes | None, crumbs: Any) -> dict[str, Any]:
-    call, number = _crumb(crumbs, rank)
-    outcome: dict[str, Any] = {"rank": rank, "state": "waiting", "call": call, "number": number}
+    call, number, size = _crumb(crumbs, rank)
+    outcome: dict[str, Any] = {"rank": rank, "state": "waiting", "call": call, "number": number, "size": size}
     if answer is None:
         return outcome
     if not answer:
@@ -213,31 +217,38 @@ def _outcome(rank: int, answer: bytes | None, crumbs: Any) -> dict[str, Any]:
     return outcome | {"state": state} | kept
 
 
-def _crumb(crumbs: Any, rank: int) -> tuple[str, int]:
-    index, number = _CALL.unpack_from(crumbs, _CRUMBS * rank)
-    return (NOTED[index] if 0 <= index < len(NOTED) else "", number)
+def _crumb(crumbs: Any, rank: int) -> tuple[str, int, int]:
+    index, number, size = _CALL.unpack_from(crumbs, _CRUMBS * rank)
+    return (NOTED[index] if 0 <= index < len(NOTED) else "", number, size)
 
 
-def told(outcome: Mapping[str, Any]) -> str:
-    """One rank's fate in words. The name of a call is believed only if it is one of those that are noted."""
-    rank, number = outcome["rank"], outcome["number"]
+def told(outcome: Mapping[str, Any], sizes: bool = True) -> str:
+    """One rank's fate in words, *sizes* of what it brought included.
+
+    The name of a call is believed only if it is one of those that are noted.
+    """
+    rank, number, size = outcome["rank"], outcome["number"], outcome["size"]
     call = outcome.get("call")
-    inside = (
-        f"in `{call}`, its call number {number}" if call in NOTED else f"in no collective call, after {number} of them"
-    )
+    calls = f"{number} collective call{'' if number == 1 else 's'}"
+    if call in CALLS:
+        inside = (
+            f"in `{call}`{f' of {size} numbers' if sizes and size >= 0 else ''}, its collective call number {number}"
+        )
+    else:
+        inside = f"in `{call}`, after {calls}" if call in NOTED else f"outside of collective calls, after {calls}"
     if outcome["state"] == "waiting":
-        return f"rank {rank} still waits {inside}"
+        return f"rank {rank} {'still waits' if call in NOTED else 'is still busy'} {inside}"
     if outcome["state"] == "died":
         return f"the process of rank {rank} ended {inside}"
     if outcome["state"] == "raised":
         return f"rank {rank} raised an exception {inside}"
-    return f"rank {rank} had come back, after {number} calls"
+    return f"rank {rank} had come back, after {calls}"
 
 
 # --- from a notebook --------------------------------------------------------------------------------------------------
 
 
-def launch(function: Callable[..., Any], world_size: int, *args: Any, timeout: float = 120.0) -> list[Any]:
+def launch(function: Callable[..., Any], world_size: int, *args: Any, timeout: float = 60.0) -> list[Any]:
     """Run ``function(rank, world_size, *args)`` on each of *world_size* ranks; what it returned, by rank.
 
     The ranks are new processes in a gloo group that has been set up, so the function can use ``torch.distributed`` at
@@ -254,8 +265,15 @@ def launch(function: Callable[..., Any], world_size: int, *args: Any, timeout: f
         for line in outcome.get("output", "").splitlines():
             print(f"[rank {outcome['rank']}] {line}")
     if any(outcome["state"] != "returned" for outcome in outcomes):
-        raise RanksError("; ".join(_told_in_full(outcome) for outcome in outcomes))
+        # a rank that raised of its own accord, or ended, is the cause; those that wait or lost it are what comes of it
+        causes_first = sorted(outcomes, key=lambda outcome: not _may_be_the_cause(outcome))
+        raise RanksError("; ".join(_told_in_full(outcome) for outcome in causes_first))
     return [outcome["value"] for outcome in outcomes]
+
+
+def _may_be_the_cause(outcome: Mapping[str, Any]) -> bool:
+    state = outcome["state"]
+    return state == "died" or (state == "raised" and str(outcome["error"]["message"]) != _LOST)
 
 
 def _told_in_full(outcome: Mapping[str, Any]) -> str:
@@ -378,7 +396,7 @@ def _answer(call: Callable[[int], Any], rank: int, meeting: _Meeting) -> bytes:
     except BaseException as error:
         reply = {"error": describe(error)}
         if _is_lost_connection(error):
-            reply["error"]["message"] = "another rank has left the group, or its process has ended"
+            reply["error"]["message"] = _LOST
     return encode_reply(reply | {"output": output.text})
 
 
@@ -398,8 +416,9 @@ def _note_calls(crumbs: Any, rank: int) -> None:
 
         @wraps(function)
         def noted(*args: Any, **kwargs: Any) -> Any:
-            outer, number = _CALL.unpack_from(crumbs, _CRUMBS * rank)
-            _CALL.pack_into(crumbs, _CRUMBS * rank, index, number + 1)
+            outer, number, brought = _CALL.unpack_from(crumbs, _CRUMBS * rank)
+            size = next((value.numel() for value in args if isinstance(value, torch.Tensor)), -1)
+            _CALL.pack_into(crumbs, _CRUMBS * rank, index, number + (name in CALLS), size)
             try:
                 result = function(*args, **kwargs)
                 if name == "new_group" and isinstance(result, dist.ProcessGroup):  # not where this rank stays outside
@@ -407,7 +426,7 @@ def _note_calls(crumbs: Any, rank: int) -> None:
                 return result
             finally:
                 now = _CALL.unpack_from(crumbs, _CRUMBS * rank)[1]
-                _CALL.pack_into(crumbs, _CRUMBS * rank, outer, now)
+                _CALL.pack_into(crumbs, _CRUMBS * rank, outer, now, brought)
 
         return noted
 

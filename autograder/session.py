@@ -284,7 +284,7 @@ def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str
     if isinstance(error, LearnerError):
         return f"Your code {error}."
     if isinstance(error, Finding):
-        return _capitalised(str(error))
+        return _capitalised(str(error) if hidden else error.in_full)
     if hidden:
         return ""
     if isinstance(error, AssertionError):

@@ -69,7 +69,7 @@ def test_a_rank_that_is_done_ends_as_it_would_anywhere() -> None:
     told = str(caught.value)
     assert told.startswith("rank 0 raised RuntimeError: another rank has left the group, or its process has ended (")
     assert "dist.barrier()" in told
-    assert told.endswith("; rank 1 had come back, after 0 calls")
+    assert told.endswith("; rank 1 had come back, after 0 collective calls")
 
 
 def test_a_function_without_a_name_is_refused() -> None:

@@ -35,7 +35,7 @@ def outcomes_on_ranks(
     if not _is_well_formed(outcomes, world_size):
         raise AssertionError("the ranks gave no answer that could be read")
     if any(outcome["state"] == "died" for outcome in outcomes):
-        raise Finding("; ".join(told(outcome) for outcome in outcomes))
+        raise _finding(outcomes)
     for outcome in outcomes:  # where others wait for a rank that raised, its exception is what matters
         if outcome["state"] == "raised":
             try:
@@ -43,8 +43,13 @@ def outcomes_on_ranks(
             except LearnerException as error:
                 raise LearnerException(f"{error} (on rank {outcome['rank']} of {world_size})", error.kind) from None
     if any(outcome["state"] == "waiting" for outcome in outcomes):
-        raise Finding("; ".join(told(outcome) for outcome in outcomes))
+        raise _finding(outcomes)
     return outcomes
+
+
+def _finding(outcomes: Sequence[Mapping[str, Any]]) -> Finding:
+    """Who is where. The sizes of what ranks brought may have been made of a hidden input."""
+    return Finding("; ".join(told(outcome, sizes=False) for outcome in outcomes), "; ".join(map(told, outcomes)))
 
 
 def _is_well_formed(outcomes: Any, world_size: int) -> bool:
@@ -56,6 +61,7 @@ def _is_well_formed(outcomes: Any, world_size: int) -> bool:
             and outcome.get("rank") == rank
             and outcome.get("state") in ("returned", "raised", "died", "waiting")
             and isinstance(outcome.get("number"), int)
+            and isinstance(outcome.get("size"), int)
             and (outcome["state"] != "returned" or ("value" in outcome and isinstance(outcome.get("collectives"), int)))
             for rank, outcome in enumerate(outcomes)
         )

@@ -228,10 +228,20 @@ _RIGHT = """
 def average(model):
     for p in model.parameters():
         if p.requires_grad:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
             dist.all_reduce(p.grad)
             p.grad /= dist.get_world_size()
 """
+_NEW_ONES = """
+def average(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            mean = torch.zeros_like(p) if p.grad is None else p.grad / dist.get_world_size()
+            mean = mean.contiguous()
+            dist.all_reduce(mean)
+            p.grad = mean
+"""
+_GAPS_STAY = _NEW_ONES.replace("p.grad = mean", "p.grad = None if p.grad is None else mean")
 _SUM = _RIGHT.replace("            p.grad /= dist.get_world_size()\n", "")
 _OF_RANK_0 = _RIGHT.replace("dist.all_reduce(p.grad)", "dist.broadcast(p.grad, src=0)").replace(
     "            p.grad /= dist.get_world_size()\n", ""
@@ -240,7 +250,7 @@ _NOTHING = """
 def average(model):
     pass
 """
-_SHOWN = [_RIGHT, _SUM, _OF_RANK_0, _NOTHING]
+_SHOWN = [_RIGHT, _NEW_ONES, _SUM, _OF_RANK_0, _NOTHING, _GAPS_STAY]
 
 
 def _verdicts(learner, rank, world_size, sources):
@@ -300,6 +310,21 @@ def test_accepts_a_plain_averaging(submission):
     """Summing up one parameter after the other and dividing is slow and right: it is accepted on both ranks."""
     reason = _rejection(submission, _RIGHT)
     assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
+
+
+@pytest.mark.task("check_averaging")
+def test_accepts_gradients_that_are_new_tensors(submission):
+    """Means that are put into `.grad` as new tensors are as good: accepted on both ranks."""
+    reason = _rejection(submission, _NEW_ONES)
+    assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
+
+
+@pytest.mark.task("check_averaging")
+@pytest.mark.pitfall("P9")
+@pytest.mark.lesson("A test for many ranks")
+def test_rejects_gaps_that_stay(submission):
+    """Where a rank has no gradient, it should have the mean afterwards: leaving the gap is rejected."""
+    assert _rejection(submission, _GAPS_STAY), "`check_averaging` accepts an implementation that leaves gaps"
 
 
 @pytest.mark.task("check_averaging")

@@ -84,7 +84,7 @@ def gradient_of(model):
 
 def in_batches(images, labels, size):
     """The samples in batches of `size`, the last one shorter if need be: a list of (images, labels)."""
-    return list(zip(images.split(size), labels.split(size), strict=True))
+    return list(zip(images.split(size), labels.split(size), strict=True)) if len(images) else []
 
 
 # %% [markdown]
@@ -135,7 +135,8 @@ def process_group_settings(environment, device_type):
     "device": a str, "cpu" or "cuda:K". The cards of each machine are counted from 0, and each of a machine's processes
     has one of its own, in the order of their local ranks.
 
-    Where any of the five variables is missing, raises a ValueError whose message has the names of all that are missing.
+    Where any of the five variables is not there, raises a ValueError whose message has the names of all that are
+    missing.
     The environment stays as it is, and so does the process: nothing is started here.
     """
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -235,7 +236,7 @@ def average_gradients(model):
     with batches of equal size and losses that are means, the gradients are those of one process on all batches at once.
 
     The parameters are float32 or float64, perhaps some of each, and nothing is computed with less precision than they
-    have. Their gradients may have any layout in memory. Whether `.grad` is the same tensor as before does not matter.
+    have. Their gradients are dense, with any strides, which may differ from rank to rank. Whether `.grad` is the same tensor as before does not matter.
     A parameter that occurs in two places in the model is one parameter.
 
     Frozen parameters (`requires_grad` is False) are left as they are, with `.grad`, whatever it is. So are the values of
@@ -443,9 +444,9 @@ def epoch_batches(dataset, batch_size, rank, world_size, epoch, seed):
     number of them: as few as possible for no sample to be left out. Where the numbers do not divide, some samples come
     once more than others, and none comes more often than that.
 
-    The result depends on the arguments alone, whatever was drawn from random number generators before. Another epoch,
-    0, 1, 2 and so on, means another order of the samples and other samples for each rank (with more than one rank);
-    another seed does so, too.
+    The result depends on the arguments alone, whatever was drawn from random number generators before. Unless there are
+    too few samples for it, another epoch, 0, 1, 2 and so on, means another order of the samples and other samples for
+    each rank (with more than one rank); another seed with the same epoch does so, too.
     """
     ### BEGIN SOLUTION P2
     sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank, seed=seed)
@@ -526,13 +527,13 @@ def train_on_ranks(model, batches, accumulate, lr):
     result on all ranks is what one process would get from rank 0's model if each step were one large batch. Frozen
     parameters, and buffers that no layer changes, stay as they are on rank 0.
 
-    Where layers keep statistics in buffers, as BatchNorm does, each rank makes its own from its own batches meanwhile;
-    afterwards all ranks have those that rank 0 has made.
+    Where layers keep statistics in buffers, as BatchNorm does, rank 0 makes them from its own batches; what the other
+    ranks have meanwhile does not matter, but afterwards all ranks have those of rank 0.
 
     `lr` was tuned in one process, with the same size of batches and the same `accumulate`. It is adapted to the number
     of ranks by the linear rule: n times as many samples in a step, n times the rate.
 
-    The ranks talk once per step, not once per batch: with the same number of steps, the number of collective calls that
+    The ranks talk for each step, not for each batch: with the same number of steps, the number of collective calls that
     are carried out does not depend on `accumulate`.
     """
     ### BEGIN SOLUTION P10
@@ -658,8 +659,9 @@ def evaluate(model, batches):
     the share of right answers, over all samples of all ranks, each sample counting the same. The model that scores a
     sample is the one on its own rank as it is, in eval mode.
 
-    Afterwards parameters, buffers, gradients and the mode of each module are as they were, on each rank. The result
-    comes whatever the ranks have to do: no rank waits for one that has fewer batches.
+    Afterwards parameters, buffers, gradients and the mode of each module are as they were, on each rank. (No layer
+    changes its buffers in eval mode.) The result comes whatever the ranks have to do: no rank waits for one that has
+    fewer batches.
     """
     ### BEGIN SOLUTION P4
     network = model.module if isinstance(model, DistributedDataParallel) else model
@@ -719,6 +721,18 @@ def score_digits(rank, world_size, divisions):
 
 divisions = [(60, 60), (100, 20), (119, 1), (120, 0)]
 results = launch(score_digits, 2, divisions)
+
+
+def score_wrapped(rank, world_size):
+    """A wrapped model, and batches on rank 0 only."""
+    batches = in_batches(IMAGES[300:340], LABELS[300:340], 20) if rank == 0 else []
+    return evaluate(DistributedDataParallel(scored_model()), batches)["accuracy"]
+
+
+try:
+    fate = f"{launch(score_wrapped, 2)[0]:.3f}"
+except RanksError as error:
+    fate = f"the ranks did not come back: {error}"
 with torch.no_grad():
     n_right = (scored_model().eval()(IMAGES[300:420]).argmax(dim=1) == LABELS[300:420]).sum().item()
 print(f"the same 120 digits, scored by one process: accuracy {n_right / 120:.3f}")
@@ -726,6 +740,7 @@ for (first, second), on_rank_0, on_rank_1 in zip(divisions, results[0][0], resul
     print(
         f"{first:3} of them on rank 0, {second:2} on rank 1: {on_rank_0:.3f} says rank 0, {on_rank_1:.3f} says rank 1"
     )
+print("a wrapped model, and nothing to score on rank 1:", fate)
 print(
     "a wrapped model's statistics have moved by:",
     ", ".join(f"{moved:.2f} on rank {i}" for i, (_, moved) in enumerate(results)),
@@ -777,7 +792,8 @@ def save_checkpoint(model, path):
     at every moment there is either the old file, complete, or the new one, complete, even if the job is stopped or
     saving fails halfway. After a call that went well, nothing else is left in the folder.
 
-    No rank returns before the new file is complete.
+    No rank returns before the new file is complete. Where saving fails, rank 0 raises; what becomes of the others then
+    is not promised.
     """
     ### BEGIN SOLUTION P4
     network = model.module if isinstance(model, DistributedDataParallel) else model
@@ -878,7 +894,8 @@ def check_averaging(average, rank, world_size):
     Nothing else is asked of it: what it returns, how often the ranks talk, and whether `.grad` is the same tensor as
     before are its own affair.
 
-    Right ones work for any small model with float32 parameters that is on the CPU.
+    Right ones work for any small model with float32 parameters that is on the CPU. Implementations that stand still for
+    ever are not tried.
     """
     ### BEGIN SOLUTION P9
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))

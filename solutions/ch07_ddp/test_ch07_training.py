@@ -131,7 +131,8 @@ def test_four_batches_one_exchange(submission):
             assert_matches(outcome["value"] / outcome["value"].norm(), DIRECTION, what="the direction of the step")
         counts[n] = outcomes[0]["collectives"]
     if counts[4] != counts[1]:
-        raise Finding(f"a step of 4 batches took {counts[4]} collective calls; a step of 1 batch took {counts[1]}")
+        took = f"a step of 4 batches took {counts[4]} collective calls, a step of 1 batch took {counts[1]}"
+        raise Finding(f"{took}, those before the first step included")
 
 
 # --- evaluate ---------------------------------------------------------------------------------------------------------
@@ -165,6 +166,7 @@ def test_three_right_on_one_rank_one_wrong_on_the_other(submission):
     batches = [[_batch(RIGHT, RIGHT), _batch(RIGHT)], [_batch(WRONG)]]
     loss = -(3 * math.log(0.75) + math.log(0.25)) / 4
     for result, _ in values_on_ranks(submission, _score_by_hand, 2, batches, False):
+        assert_matches(result["accuracy"], 0.75, rtol=1e-5, what="the accuracy")
         assert_matches(result, {"loss": loss, "accuracy": 0.75}, rtol=1e-5)
         assert all(isinstance(value, float) for value in result.values()), "the results are no Python floats"
 
@@ -179,6 +181,16 @@ def test_a_wrapped_model_keeps_its_statistics(submission):
     for rank, (result, running_mean) in enumerate(values_on_ranks(submission, _score_by_hand, 2, batches, True)):
         assert_matches(result, {"loss": loss, "accuracy": 0.75}, rtol=1e-5)
         assert_matches(running_mean, torch.full((2,), float(rank)), what=f"the running mean of rank {rank} afterwards")
+
+
+@pytest.mark.task("evaluate")
+@pytest.mark.pitfall("P4")
+@pytest.mark.lesson("One rank writes, all ranks wait")
+def test_a_rank_that_has_nothing_to_score(submission):
+    """Rank 0 has two batches for a wrapped model, rank 1 has none: both come back, with the same result."""
+    batches = [[_batch(RIGHT, RIGHT), _batch(RIGHT, WRONG)], []]
+    for result, _ in values_on_ranks(submission, _score_by_hand, 2, batches, True, timeout=10):
+        assert_matches(result["accuracy"], 0.75, rtol=1e-5, what="the accuracy")
 
 
 # --- save_checkpoint --------------------------------------------------------------------------------------------------
@@ -230,7 +242,7 @@ def test_rank_0_writes_and_both_come_back(submission):
         if state is None:
             raise Finding(f"when rank {rank} comes back, there is no new file on rank 0's disk")
         assert_matches(state, {"weight": torch.ones(1, 2), "bias": torch.ones(1)}, what="what is in the file")
-        assert_matches(files, ["model.pt"] if rank == 0 else [], what=f"the files that rank {rank} has written")
+        assert_matches(files, ["model.pt"] if rank == 0 else [], what=f"the list of files that rank {rank} has written")
 
 
 @pytest.mark.task("save_checkpoint")

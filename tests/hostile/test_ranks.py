@@ -37,34 +37,43 @@ HANGS = [
     Bad(
         "sleeps",
         "if rank == 1:\n    time.sleep(10_000)\ndist.all_reduce(p.grad)",
-        ("rank 0 still waits in `all_reduce`, its call number 1", "rank 1 still waits in no collective call"),
+        (
+            "rank 0 still waits in `all_reduce` of 2 numbers, its collective call number 1",
+            "rank 1 is still busy outside of collective calls",
+        ),
     ),
     Bad(
         "runs-for-ever",
         "while rank == 1:\n    pass\ndist.barrier()",
-        ("rank 0 still waits in `barrier`, its call number 1", "rank 1 still waits in no collective call"),
+        (
+            "rank 0 still waits in `barrier`, its collective call number 1",
+            "rank 1 is still busy outside of collective calls",
+        ),
     ),
     Bad(
         "stops-itself",
         "if rank == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)\ndist.barrier()",
-        ("rank 0 still waits in `barrier`", "rank 1 still waits in no collective call"),
+        ("rank 0 still waits in `barrier`", "rank 1 is still busy outside of collective calls"),
     ),
     Bad(
         "holds-the-interpreter",
         "if rank == 1:\n    ctypes.PyDLL(None).sleep(10_000)\ndist.barrier()",
-        ("rank 0 still waits in `barrier`", "rank 1 still waits in no collective call"),
+        ("rank 0 still waits in `barrier`", "rank 1 is still busy outside of collective calls"),
     ),
 ]
 DEADLOCKS = [
     Bad(
         "a-barrier-of-one",
         "dist.all_reduce(p.grad)\nif rank == 0:\n    dist.barrier()",
-        ("rank 0 still waits in `barrier`", "rank 1 had come back, after 1 calls"),
+        ("rank 0 still waits in `barrier`", "rank 1 had come back, after 1 collective call"),
     ),
     Bad(
         "waits-for-a-message",
         "dist.recv(p.grad, 1 - rank)",
-        ("rank 0 still waits in `recv`, its call number 1", "rank 1 still waits in `recv`, its call number 1"),
+        (
+            "rank 0 still waits in `recv` of 2 numbers, its collective call number 1",
+            "rank 1 still waits in `recv` of 2 numbers, its collective call number 1",
+        ),
     ),
 ]
 DEATHS = [
@@ -72,7 +81,7 @@ DEATHS = [
     Bad(
         "crashes",
         "if rank == 1:\n    ctypes.string_at(0)\ndist.barrier()",
-        ("the process of rank 1 ended in no collective call, after 0 of them",),
+        ("the process of rank 1 ended outside of collective calls, after 0 collective calls",),
     ),
     Bad(
         "is-killed-by-another",

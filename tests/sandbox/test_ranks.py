@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -210,8 +210,14 @@ def test_collectives_are_counted_those_of_ddp_included(submission: Submission) -
 @pytest.mark.parametrize(
     ("probe", "says"),
     [
-        (_hang, ["rank 0 still waits in `barrier`, its call number 2", "rank 1 still waits in no collective call"]),
-        (_die, ["the process of rank 1 ended in no collective call, after 1 of them"]),
+        (
+            _hang,
+            [
+                "rank 0 still waits in `barrier`, its collective call number 2",
+                "rank 1 is still busy outside of collective calls",
+            ],
+        ),
+        (_die, ["the process of rank 1 ended outside of collective calls, after 1 collective call"]),
     ],
 )
 def test_who_waits_for_whom(submission: Submission, probe: Callable[..., Any], says: list[str]) -> None:
@@ -246,11 +252,37 @@ def test_an_exception_counts_before_those_who_wait_for_it(submission: Submission
     assert time.monotonic() - begin < 60
 
 
+def test_sizes_are_told_where_nothing_is_hidden() -> None:
+    """Ranks that bring different numbers of numbers: a visible test says so; a hidden one must not, they may be a code."""
+    outcomes = [
+        {"rank": rank, "state": "waiting", "call": "all_reduce", "number": 1, "size": 2 + rank} for rank in range(2)
+    ]
+    with pytest.raises(Finding) as found:
+        values_on_ranks(cast(Submission, _Answering(outcomes)), _average, 2)
+    one, other = "rank 0 still waits in `all_reduce`", "rank 1 still waits in `all_reduce`"
+    number = "its collective call number 1"
+    assert str(found.value) == f"{one}, {number}; {other}, {number}"
+    assert found.value.in_full == f"{one} of 2 numbers, {number}; {other} of 3 numbers, {number}"
+
+
+class _Answering:
+    """A submission whose ranks end as was agreed."""
+
+    def __init__(self, outcomes: list[dict[str, Any]]) -> None:
+        self._outcomes = outcomes
+
+    def on_ranks(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        return self._outcomes
+
+
 def test_whoever_leaves_early_is_told(submission: Submission) -> None:
     """Rank 1 comes back although rank 0 still needs it: nobody reads a text of gloo's."""
     with pytest.raises(Finding) as found:
         values_on_ranks(submission, _leave, 2, timeout=500)
-    assert str(found.value) == "rank 0 still waits in `barrier`, its call number 2; rank 1 had come back, after 1 calls"
+    told = (
+        "rank 0 still waits in `barrier`, its collective call number 2; rank 1 had come back, after 1 collective call"
+    )
+    assert str(found.value) == told
 
 
 def test_a_process_that_is_gone_breaks_connections_in_plain_words() -> None:

@@ -61,6 +61,12 @@ def test_devices_on_many_machines(submission, reference):
 @pytest.mark.lesson("Ranks, and how they meet")
 def test_all_settings_of_many_processes(submission, reference):
     """Everything at once, for both kinds of device, on one machine and on several, and nothing more than was promised."""
+    # machines need not have the same number of processes: the last one of these has rank 4 alone
+    uneven = _environment(4, 2, 3) | {"LOCAL_WORLD_SIZE": "1", "WORLD_SIZE": "5"}
+    uneven = [uneven, {name: uneven[name] for name in _NEEDED}, _environment(3, 3, 2) | {"LOCAL_RANK": "1"}]
+    for environment in uneven:
+        settings = submission.process_group_settings(environment, "cuda")
+        assert_matches(settings, reference.process_group_settings(environment, "cuda"), what="the settings")
     for rank, device_type in itertools.product(range(6), ("cpu", "cuda")):
         environment = _environment(rank, 2, 3, address="node-17.cluster.example", port="2345")
         settings = submission.process_group_settings(environment, device_type)

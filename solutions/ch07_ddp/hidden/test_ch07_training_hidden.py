@@ -197,7 +197,8 @@ def test_steps_of_many_batches_talk_no_more(submission, reference, digits):
             assert_matches(outcome["value"], expected, rtol=1e-6, what="the trained model")
         counts[accumulate] = max(outcome["collectives"] for outcome in outcomes)
     if counts[5] != counts[1]:
-        raise Finding(f"3 steps of 5 batches took {counts[5]} collective calls; 3 steps of 1 batch took {counts[1]}")
+        took = f"3 steps of 5 batches took {counts[5]} collective calls, 3 steps of 1 batch took {counts[1]}"
+        raise Finding(f"{took}, those before the first step included")
 
 
 def _with_statistics(learner, rank, world_size, batches, accumulate):
@@ -328,6 +329,36 @@ def test_wrapped_models_stay_as_they_are(submission, reference, digits):
     _check_scores(submission, reference, digits, 86, [[2, 2]] * 3, wrap=True, different=True)
 
 
+def _scored_by_parts(learner, rank, world_size, batches, wrap):
+    """Score with a model one layer of which is called `module`."""
+
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = torch.nn.Linear(64, 10)
+            with torch.no_grad():
+                for number, parameter in enumerate(self.parameters()):
+                    parameter.copy_(torch.arange(parameter.numel()).view_as(parameter) % 7 / 7 + number)
+
+        def forward(self, x):
+            return -self.module(x) * torch.arange(10)
+
+    model = torch.nn.parallel.DistributedDataParallel(Named()) if wrap else Named()
+    result = learner.evaluate(model, batches[rank])
+    with torch.no_grad():
+        return result, Named()(torch.cat([images for of_rank in batches for images, _ in of_rank]))
+
+
+@pytest.mark.task("evaluate")
+@pytest.mark.lesson("One rank writes, all ranks wait")
+def test_layers_may_have_any_name(submission, reference, digits):
+    """A plain model, and a wrapped one, with a layer that is called `module`: scored as a whole."""
+    _, batches, labels = _scoring(digits, 88, [[3], [2]])
+    for wrap in (False, True):
+        for result, scores in values_on_ranks(submission, _scored_by_parts, 2, batches, wrap):
+            assert_matches(result, reference.scores_alone(scores, labels), rtol=1e-4, what="the result")
+
+
 @pytest.mark.task("evaluate")
 @pytest.mark.pitfall("P4")
 @pytest.mark.lesson("One rank writes, all ranks wait")
@@ -342,8 +373,8 @@ def test_no_rank_waits_for_one_without_batches(submission, reference, digits):
 def _saved(learner, rank, world_size, wrap, slow):
     """Save over an old file, each rank with a folder of its own.
 
-    What rank 0's file holds as soon as this rank has come back (only rank 0 looks, if its disk is not slow); what is in this rank's folder; what a reader sees who
-    had opened the old file before.
+    What rank 0's file holds as soon as this rank has come back (only rank 0 looks, if its disk is not slow); what is in
+    this rank's folder; what a reader sees who had opened the old file before.
     """
     import os
     import tempfile
@@ -396,7 +427,7 @@ def _check_saved(found):
             raise Finding(f"when rank {rank} comes back, there is no new file on rank 0's disk")
         if state is not None:
             assert_matches(state, expected, what=f"what rank {rank} finds in the file")
-        assert_matches(files, ["model.pt"], what=f"the files in the folder of rank {rank}")
+        assert_matches(files, ["model.pt"], what=f"the list of files in the folder of rank {rank}")
         if untouched != (rank > 0):
             raise Finding(f"rank {rank} has {'not ' if untouched else ''}written a file")
 
@@ -427,6 +458,26 @@ def test_readers_of_the_old_file_keep_it(submission):
     _check_saved(found)
     if not found[0][2]:
         raise Finding("the old file was written over in place")
+
+
+def _saved_by_parts(learner, rank, world_size, wrap):
+    """Save a model one layer of which is called `module`; the names in the file."""
+    import os
+    import tempfile
+
+    model = torch.nn.ModuleDict({"module": torch.nn.Linear(2, 1), "head": torch.nn.Linear(1, 1, bias=False)})
+    path = os.path.join(tempfile.mkdtemp(), "model.pt")
+    learner.save_checkpoint(torch.nn.parallel.DistributedDataParallel(model) if wrap else model, path)
+    return sorted(torch.load(path)) if rank == 0 else None
+
+
+@pytest.mark.task("save_checkpoint")
+@pytest.mark.lesson("One rank writes, all ranks wait")
+def test_names_that_begin_with_module_by_right(submission):
+    """A layer that is called `module` keeps its name, in a plain model and in a wrapped one."""
+    for wrap in (False, True):
+        names, _ = values_on_ranks(submission, _saved_by_parts, 2, wrap)
+        assert_matches(names, ["head.weight", "module.bias", "module.weight"], what="the names in the file")
 
 
 def _failed_save(learner, rank, world_size):

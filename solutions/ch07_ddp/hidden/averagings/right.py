@@ -3,8 +3,8 @@
 def average(model):
     for p in model.parameters():
         if p.requires_grad:
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
+            # other ranks may have it in another order in memory
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
             dist.all_reduce(p.grad)
             p.grad /= dist.get_world_size()
 
@@ -35,7 +35,7 @@ def average(model):
 def average(model):
     for p in reversed(list(model.parameters())):
         if p.requires_grad:
-            mean = torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
+            mean = torch.zeros_like(p) if p.grad is None else p.grad.detach().clone(memory_format=torch.contiguous_format)
             dist.reduce(mean, dst=0)
             if dist.get_rank() == 0:
                 mean /= dist.get_world_size()
