@@ -651,8 +651,8 @@ check("train_on_ranks")
 def evaluate(model, batches):
     """Score a model on the samples of all ranks; every rank calls this, inside a process group.
 
-    model: this rank's model, plain or wrapped in `DistributedDataParallel` (on all ranks alike). batches: this rank's own
-    list of (inputs, labels). Numbers and sizes of batches may differ from rank to rank, and a rank may have no batch at
+    model: this rank's model, plain or wrapped in `DistributedDataParallel` (on all ranks alike); its layers may have any
+    names, `module` included. batches: this rank's own list of (inputs, labels). Numbers and sizes of batches may differ from rank to rank, and a rank may have no batch at
     all; over all ranks there is at least one sample.
 
     Returns `{"loss": ..., "accuracy": ...}`, two Python floats that are the same on all ranks: the mean cross entropy and
@@ -784,8 +784,9 @@ check("evaluate")
 def save_checkpoint(model, path):
     """Save the model of rank 0 to a file; every rank calls this, inside a process group. Returns None.
 
-    model: plain or wrapped in `DistributedDataParallel` (on all ranks alike). `torch.load(path)` gives the `state_dict`
-    of the plain model, with its names, and the parameters and buffers that rank 0 has.
+    model: plain or wrapped in `DistributedDataParallel` (on all ranks alike); its layers may have any names, `module`
+    included. `torch.load(path)` gives the `state_dict` of the plain model, with its names, and the parameters and
+    buffers that rank 0 has.
 
     path: a string, the file on rank 0's disk; its folder is there. On other ranks, which may have disks of their own, no
     file is written, changed or removed, whatever their `path`. A file that was at `path` before is replaced as a whole:

@@ -253,7 +253,7 @@ def test_an_exception_counts_before_those_who_wait_for_it(submission: Submission
 
 
 def test_sizes_are_told_where_nothing_is_hidden() -> None:
-    """Ranks that bring different numbers of numbers: a visible test says so; a hidden one must not, they may be a code."""
+    """Ranks that bring different numbers of numbers: a visible test says so; a hidden one must not."""
     outcomes = [
         {"rank": rank, "state": "waiting", "call": "all_reduce", "number": 1, "size": 2 + rank} for rank in range(2)
     ]

@@ -1,6 +1,6 @@
 # %% agreement
 # misconception: ranks that agree are right
-# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_the_gradients_of_one_rank
+# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_gaps_that_stay, test_rejects_the_gradients_of_one_rank
 # says: `check_averaging` accepts an implementation that only sums
 def check_averaging(average, rank, world_size):
     model = nn.Linear(3, 2)
@@ -15,7 +15,7 @@ def check_averaging(average, rank, world_size):
 
 # %% no-exception
 # misconception: what runs is right
-# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_an_averaging_that_does_nothing, test_rejects_the_gradients_of_one_rank
+# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_an_averaging_that_does_nothing, test_rejects_gaps_that_stay, test_rejects_the_gradients_of_one_rank
 # says: `check_averaging` accepts an implementation that only sums
 def check_averaging(average, rank, world_size):
     model = nn.Linear(3, 2)
@@ -26,7 +26,7 @@ def check_averaging(average, rank, world_size):
 
 # %% same-on-all-ranks
 # misconception: any gradients will do
-# fails: test_own_test_rejects_wrong_averagings, test_rejects_an_averaging_that_does_nothing, test_rejects_the_gradients_of_one_rank
+# fails: test_own_test_rejects_wrong_averagings, test_rejects_an_averaging_that_does_nothing, test_rejects_gaps_that_stay, test_rejects_the_gradients_of_one_rank
 # says: Your test rejects what is no mean
 def check_averaging(average, rank, world_size):
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
@@ -49,7 +49,7 @@ def check_averaging(average, rank, world_size):
 
 # %% nothing-missing
 # misconception: every parameter has a gradient on every rank
-# fails: test_own_test_rejects_wrong_averagings
+# fails: test_own_test_rejects_wrong_averagings, test_rejects_gaps_that_stay
 # says: Your test rejects what is no mean
 def check_averaging(average, rank, world_size):
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
@@ -116,7 +116,7 @@ def check_averaging(average, rank, world_size):
 
 # %% one-parameter
 # misconception: one parameter stands for all
-# fails: test_own_test_rejects_wrong_averagings
+# fails: test_own_test_rejects_wrong_averagings, test_rejects_gaps_that_stay
 # says: Your test rejects what is no mean
 def check_averaging(average, rank, world_size):
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
@@ -210,7 +210,7 @@ def check_averaging(average, rank, world_size):
 
 # %% same-tensor
 # misconception: what is in place stays in place
-# fails: test_own_test_accepts_right_averagings, test_own_test_rejects_wrong_averagings
+# fails: test_accepts_gradients_that_are_new_tensors, test_own_test_accepts_right_averagings, test_own_test_rejects_wrong_averagings
 # says: On every rank, your test accepts
 def check_averaging(average, rank, world_size):
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
@@ -259,7 +259,7 @@ def check_averaging(average, rank, world_size):
 
 # %% answer-returned
 # misconception: a test says what it found by returning True or False
-# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_an_averaging_that_does_nothing, test_rejects_the_gradients_of_one_rank
+# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_an_averaging_that_does_nothing, test_rejects_gaps_that_stay, test_rejects_the_gradients_of_one_rank
 # says: `check_averaging` accepts an implementation that only sums
 def check_averaging(average, rank, world_size):
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
@@ -284,7 +284,7 @@ def check_averaging(average, rank, world_size):
 
 # %% printed
 # misconception: a test that prints has told
-# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_an_averaging_that_does_nothing, test_rejects_the_gradients_of_one_rank
+# fails: test_own_test_rejects_wrong_averagings, test_rejects_a_sum, test_rejects_an_averaging_that_does_nothing, test_rejects_gaps_that_stay, test_rejects_the_gradients_of_one_rank
 # says: `check_averaging` accepts an implementation that only sums
 def check_averaging(average, rank, world_size):
     model = nn.Linear(3, 2)
@@ -298,7 +298,7 @@ def check_averaging(average, rank, world_size):
 
 # %% rejects-all
 # misconception: a strict test is a good test
-# fails: test_accepts_a_plain_averaging, test_own_test_accepts_right_averagings
+# fails: test_accepts_a_plain_averaging, test_accepts_gradients_that_are_new_tensors, test_own_test_accepts_right_averagings
 # says: `check_averaging` should accept this implementation
 def check_averaging(average, rank, world_size):
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))

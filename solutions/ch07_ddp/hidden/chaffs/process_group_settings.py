@@ -227,3 +227,23 @@ def process_group_settings(environment, device_type):
         "world_size": int(environment["WORLD_SIZE"]),
         "device": f"cuda:{int(environment['LOCAL_RANK'])}" if device_type == "cuda" else f"cpu:{int(environment['LOCAL_RANK'])}",
     }
+
+
+# %% rank-modulo-processes
+# misconception: all machines have the same number of processes, so the local rank can be worked out
+# fails: test_all_settings_of_many_processes
+# says: Everything at once
+def process_group_settings(environment, device_type):
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    missing = [name for name in names if name not in environment]
+    if missing:
+        raise ValueError("missing: " + ", ".join(missing))
+    rank = int(environment["RANK"])
+    per_machine = int(environment.get("LOCAL_WORLD_SIZE", 2))
+    return {
+        "backend": "nccl" if device_type == "cuda" else "gloo",
+        "init_method": f"tcp://{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}",
+        "rank": rank,
+        "world_size": int(environment["WORLD_SIZE"]),
+        "device": f"cuda:{rank % per_machine}" if device_type == "cuda" else "cpu",
+    }

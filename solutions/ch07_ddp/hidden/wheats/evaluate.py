@@ -1,6 +1,6 @@
 # %% gathered-objects
 def evaluate(model, batches):
-    inner = getattr(model, "module", model)
+    inner = model.module if type(model) is DistributedDataParallel else model
     modes = [(module, module.training) for module in model.modules()]
     inner.eval()
     own = []
@@ -49,7 +49,7 @@ import copy
 
 
 def evaluate(model, batches):
-    network = model.module if hasattr(model, "module") else model
+    network = model.module if isinstance(model, DistributedDataParallel) else model
     network = copy.deepcopy(network).eval()
     totals = torch.zeros(3)
     with torch.no_grad():

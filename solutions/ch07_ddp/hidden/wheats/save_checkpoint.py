@@ -1,7 +1,7 @@
 # %% a-temporary-file
 def save_checkpoint(model, path):
     if dist.get_rank() == 0:
-        plain = model.module if hasattr(model, "module") else model
+        plain = model.module if isinstance(model, DistributedDataParallel) else model
         with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
             try:
                 torch.save(plain.state_dict(), file)
@@ -16,7 +16,8 @@ def save_checkpoint(model, path):
 
 # %% told-by-a-broadcast
 def save_checkpoint(model, path):
-    names = {name.removeprefix("module."): value for name, value in model.state_dict().items()}
+    prefix = "module." if isinstance(model, DistributedDataParallel) else ""
+    names = {name.removeprefix(prefix): value for name, value in model.state_dict().items()}
     done = torch.zeros(1)
     if not dist.get_rank():
         torch.save(names, f"{path}.{os.getpid()}")
