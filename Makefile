@@ -59,7 +59,7 @@ learn: install ## open the course in JupyterLab
 	    --LabApp.default_url=/lab/tree/course/00_start_here.ipynb $(ALLOW_ROOT) $(LAB_ARGS)
 
 test: install ## run all tests
-	$(PY) -m pytest tests -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest tests -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-fast: install ## run the tests that take no more than a few seconds each
 	$(PY) -m pytest tests -m "not slow" $(PYTEST_ARGS)

@@ -194,6 +194,11 @@ def _untouched_tests(chapter: Chapter, reports: Sequence[tuple[Candidate, Report
     return [f"{chapter.name}: nothing makes {name} fail" for name in sorted(names - killed)]
 
 
+def section_of(text: str, name: str) -> str:
+    """The part of a kill matrix that is about one chapter; empty where it has none."""
+    return (text.partition(f"\n## {name}\n")[2] or "").partition("\n## ")[0]
+
+
 def differences(here: str, there: str) -> list[str]:
     """Where two kill matrices differ, as pairs of lines; a cell with ``?`` in either of them is no difference.
 
@@ -252,7 +257,7 @@ def prove_all(
     tasks = [(root, name, report_progress) for name in chosen]
     # a new interpreter for each: a fork of a process that has computed with torch may hang
     with ProcessPoolExecutor(
-        min(len(chosen), os.cpu_count() or 1), get_context("spawn"), max_tasks_per_child=1
+        min(len(chosen), jobs or os.cpu_count() or 1), get_context("spawn"), max_tasks_per_child=1
     ) as pool:
         proofs = list(pool.map(_prove_one, tasks))
     return "\n".join([_PREFACE, *(text for text, _ in proofs)]), [problem for _, found in proofs for problem in found]
