@@ -15,6 +15,7 @@ from autograder.prove import (
     _untouched_tests,
     candidates,
     differences,
+    drawn,
     prove_all,
     section_of,
 )
@@ -22,17 +23,33 @@ from autograder.report import Outcome, Report, TaskReport, TestResult
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = find_chapters(ROOT)
+SHARE = 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CHAPTERS])
 def test_a_chapter_is_proved_and_its_matrix_is_current(name: str) -> None:
-    """Right candidates pass, wrong ones fail where declared, and docs/kill_matrix.md is what comes of it."""
-    text, problems = prove_all(ROOT, [name], jobs=1)  # other tests run beside it
+    """Right candidates pass, wrong ones fail where declared, and docs/kill_matrix.md is what comes of it.
+
+    Of the chaffs a part, always the same until the chapter's tests change: `make prove` takes them all, and its time.
+    """
+    text, problems = prove_all(ROOT, [name], jobs=1, share=SHARE)  # other tests run beside it
     assert not problems, "\n".join(problems)
     published = section_of((ROOT / MATRIX).read_text(encoding="utf-8"), name)
     found = differences(section_of(text, name), published)
     assert published and not found, "run make prove:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_share_of_the_chaffs_is_drawn_and_all_of_the_rest(name: str) -> None:
+    """The same ones each time; from all tasks together, none is left out for good by its kind."""
+    chapter = CHAPTERS[name]
+    every, some = list(candidates(chapter)), drawn(chapter, SHARE)
+    assert some == drawn(chapter, SHARE) and drawn(chapter, 1) == every
+    chaffs = [candidate for candidate in every if candidate.kind == "chaff"]
+    left_out = [candidate for candidate in every if candidate not in some]
+    assert all(candidate in chaffs for candidate in left_out)
+    assert len(chaffs) / 8 < len(chaffs) - len(left_out) < len(chaffs) / 2
 
 
 def test_the_matrix_has_the_chapters_and_no_others() -> None:
@@ -127,6 +144,9 @@ def test_what_could_not_be_measured_is_no_difference_between_matrices() -> None:
     assert differences(published.replace("chaff", "chaff y"), published)
     assert differences(published.replace("`test_a`", "`test_b`"), published)
     assert differences(published + "\n| chaff z | x | x |", published)
+    assert differences(published, published + "\n| chaff z | x | x |") == []
+    assert differences(published, published + "\n| wheat z | · | · |")
+    assert differences(published, published + "\n### other\n| chaff | x | x |")
     assert differences(published.replace("| x | x |", "| x |"), published)
 
 
