@@ -235,7 +235,8 @@ def save_as_on(device, content, path):
 # > *From the operations team:* we logged what goes into the network. In the training notebook the numbers lie between -2.2
 # > and 2.7. Here they are in the hundreds, or thousands.
 # >
-# > *From the imaging team:* somebody has drawn what arrives. Skies look like sunsets, and fine patterns crumble into dots.
+# > *From the imaging team:* somebody has drawn what arrives. It is white all over; and when we correct that by hand, red is
+# > blue, and fine patterns are gone.
 #
 # <details><summary>Hint 1: where to look</summary>
 #
@@ -438,7 +439,7 @@ check("soft_clip")
 
 
 # %% nbgrader={"grade": false, "grade_id": "lighten-code", "locked": false, "schema_version": 3, "solution": true, "task": false}
-DARK = 0.25  # a picture whose mean is below this is brightened
+DUSK = 0.25  # a picture whose mean is below this is brightened
 BRIGHT = 0.5  # the mean that it is brought to, before it is limited to 1
 
 
@@ -447,7 +448,7 @@ def lighten(pictures):
 
     pictures: float32 or float64 (N, C, H, W) with values from 0 to 1, N from 1 on. Not changed.
     Returns a tensor of the same shape and dtype. Each picture is looked at by itself: if its mean, over all channels and
-    pixels, is below `DARK`, all its values are multiplied by `BRIGHT` / mean and limited to at most 1; otherwise it comes
+    pixels, is below `DUSK`, all its values are multiplied by `BRIGHT` / mean and limited to at most 1; otherwise it comes
     back with the values it has. A picture that is black all over stays black.
 
     Gradients are those of this rule, the mean's part in it included; that of a black picture is the gradient that arrives,
@@ -462,10 +463,10 @@ def lighten(pictures):
     # mean = pictures.mean()
     ### END SOLUTION
     ### BEGIN SOLUTION E1
-    dark = (mean > 0) & (mean < DARK)
+    dark = (mean > 0) & (mean < DUSK)
     brightened = (pictures * (BRIGHT / torch.where(dark, mean, 1.0))).clamp(max=1)  # no division by the other means
     ### BUG
-    # dark = mean < DARK
+    # dark = mean < DUSK
     # brightened = (pictures * (BRIGHT / mean)).clamp(max=1)
     ### END SOLUTION
     ### BEGIN SOLUTION E1
@@ -513,7 +514,8 @@ check("lighten")
 #
 # <details><summary>Hint 1: where to look</summary>
 #
-# The cell below tries each of these in turn. Two of the four things to repair are in `load_model`, and two in `Shading`.
+# The cell below tries each of these in turn. Three things are to be repaired in `load_model`; in `Shading`, one idea
+# repairs both of its lines.
 #
 # </details>
 #
@@ -571,8 +573,8 @@ def load_model(model, path):
     All parameters and buffers of the model get the saved values, as near as their dtype allows. They stay the tensors they
     are, on their device and of their dtype; so does the model's mode.
 
-    Where the names in the file are not exactly those of the model's `state_dict`, or shapes differ, raises a RuntimeError
-    that has the names. A file that holds more than tensors, numbers, strings and plain containers of these is refused with a
+    Where names or shapes in the file are not those of the model's `state_dict`, as a strict `load_state_dict` judges it,
+    raises a RuntimeError that has the names. A file that holds more than tensors, numbers, strings and plain containers of these is refused with a
     `pickle.UnpicklingError`; opening a file never runs code from it.
     """
     ### BEGIN SOLUTION E8
@@ -882,7 +884,8 @@ def check_served(serve, model):
     returns a float32 tensor (n, k) with the logits of the model in eval mode: the largest difference over a batch is
     below 1e-4 of the batch's largest logit. A picture's answer depends on nothing but this picture: not on what is in
     the batch with it, nor on what was asked before. `pictures` stays as it is. Right ones are off by rounding errors:
-    by less than 1e-5. Wrong ones are off by more than 1e-3, for at least one in ten pictures of some kind.
+    by less than 1e-5. Wrong ones are off by more than 1e-3, or no numbers at all, for at least one in ten pictures of
+    some kind: nearly black, nearly white or in between, grey or of one colour, square or not.
 
     Afterwards the model is as it was: parameters, buffers, gradients and the mode of each module.
     """
@@ -1059,14 +1062,15 @@ def seconds(serve, pictures):
     return min(times)
 
 
+torch.manual_seed(0)
 wide = nn.Sequential(  # the weights are many, so a quarter of them is nearly a quarter of the file
     nn.Conv2d(3, 32, 3, padding=1),
     nn.ReLU(),
-    nn.Conv2d(32, 64, 3, stride=2, padding=1),
+    nn.Conv2d(32, 128, 3, stride=2, padding=1),
     nn.ReLU(),
     nn.AdaptiveAvgPool2d(1),
     nn.Flatten(),
-    nn.Linear(64, 2),
+    nn.Linear(128, 2),
 )
 pictures, labels = tiles(512, seed=1)
 optimiser = torch.optim.Adam(wide.parameters(), lr=3e-3)
@@ -1074,6 +1078,10 @@ for x, y in zip(prepared(pictures).split(32), labels.split(32), strict=True):
     optimiser.zero_grad()
     F.cross_entropy(wide(x), y).backward()
     optimiser.step()
+with torch.no_grad():  # as after folding a BatchNorm: one channel is a hundred times as large as the others,
+    wide[0].weight[0] *= 100  # and the next layer makes up for it
+    wide[0].bias[0] *= 100
+    wide[2].weight[:, 0] /= 100
 with tempfile.TemporaryDirectory() as folder:
     paths = [os.path.join(folder, name) for name in ("float32.onnx", "int8.onnx")]
     exported_plainly(wide, paths[0])

@@ -104,6 +104,7 @@ def _export_a_norm(learner):
     modes = [module.training for module in model.modules()]
     folder = tempfile.mkdtemp()
     torch.manual_seed(3)
+    torch.rand(1)  # in the middle of a training, not at its start
     state = torch.get_rng_state()
     learner.export_model(model, folder)
     files = {}
@@ -217,7 +218,12 @@ _TRAIN_MODE = """
 def publish(model):
     return model.train()
 """
-_SHOWN = [_HONEST, _ONE_BRANCH, _TRAIN_MODE]
+_SQUARES = """
+def publish(model):
+    model.eval()
+    return lambda pictures: model(pictures) if pictures.shape[2] == pictures.shape[3] else model(pictures) * torch.nan
+"""
+_SHOWN = [_HONEST, _ONE_BRANCH, _TRAIN_MODE, _SQUARES]
 
 
 def _tried(learner, model_source, source):
@@ -283,6 +289,15 @@ def test_rejects_train_mode(submission):
     """A served model in train mode, whose answers depend on the batch, is rejected."""
     raised, _ = _verdict(submission, _TRAIN_MODE)
     assert raised, "a served model in train mode was accepted"
+
+
+@pytest.mark.task("check_served")
+@pytest.mark.pitfall("E2")
+@pytest.mark.lesson("Another size at the door")
+def test_rejects_what_knows_squares_only(submission):
+    """For pictures that are not square, the logits are not numbers: rejected."""
+    raised, _ = _verdict(submission, _SQUARES)
+    assert raised, "a served model that knows squares only was accepted"
 
 
 # --- quantise ---------------------------------------------------------------------------------------------------------
@@ -360,7 +375,9 @@ def test_the_convolution_is_computed_in_int8(submission, baseline):
     counts = baseline(SERVER).operators(small)
     assert found.shape == (16, 3), f"the logits have the shape {tuple(found.shape)}"
     if counts.get("QLinearConv", 0) != 1 or any(name in counts for name in ("Conv", "FusedConv")):
-        raise Finding("the convolution is computed in float32")
+        raise Finding(
+            f"the convolution is not computed by QLinearConv; there are: {', '.join(sorted(counts)) or 'none'}"
+        )
 
 
 @pytest.mark.task("quantise")

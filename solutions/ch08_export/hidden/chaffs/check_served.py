@@ -66,7 +66,7 @@ def check_served(serve, model):
 
 # %% one-size
 # misconception: one size of picture will do
-# fails: test_own_test_rejects_wrong_servers
+# fails: test_own_test_rejects_wrong_servers, test_rejects_what_knows_squares_only
 # says: rejects served models that are wrong
 def check_served(serve, model):
     network = copy.deepcopy(model).eval()
@@ -198,7 +198,7 @@ def check_served(serve, model):
 
 # %% nan-is-not-greater
 # misconception: what is not greater is small enough
-# fails: test_own_test_rejects_wrong_servers
+# fails: test_own_test_rejects_wrong_servers, test_rejects_what_knows_squares_only
 # says: rejects served models that are wrong
 def check_served(serve, model):
     network = copy.deepcopy(model).eval()
