@@ -183,6 +183,15 @@ class Processes:
             time.sleep(0.02)
         return now
 
+    @classmethod
+    def settle_at(cls, number: int, host: Host, patience_s: float = 20.0) -> bool:
+        """Whether there are no more than *number*, now or soon: on a busy machine, what was ended goes one by one."""
+        deadline = time.monotonic() + patience_s
+        while cls.count(host) > number:
+            if time.monotonic() > deadline:
+                return False
+        return True
+
 
 @pytest.fixture
 def processes() -> Processes:
