@@ -27,6 +27,7 @@ from autograder.submission import Host
 from autograder.variants import Variant, read_variants
 
 MATRIX = Path("docs") / "kill_matrix.md"
+_VARIANTS = ("wheat", "decoy", "chaff")
 _SIGNS = {Outcome.PASSED: "·", Outcome.SKIPPED: "?", Outcome.ERROR: "!"}
 
 
@@ -69,13 +70,13 @@ def _solution_cell(chapter: Chapter, variant: Variant) -> str:
 
 
 def drawn(chapter: Chapter, share: int) -> list[Candidate]:
-    """All candidates but the chaffs, and one chaff in *share*: the same ones until the chapter's tests change."""
+    """Solution, starter and mutants, and one variant in *share*: the same ones until the chapter's tests change."""
     tests = b"".join(path.read_bytes() for path in (*chapter.visible_tests, *chapter.hidden_tests))
     seed = zlib.crc32(tests)
 
     def is_in(candidate: Candidate) -> bool:
         name = f"{candidate.task} {candidate.name}"
-        return candidate.kind != "chaff" or zlib.crc32(name.encode(), seed) % share == 0
+        return candidate.kind not in _VARIANTS or zlib.crc32(name.encode(), seed) % share == 0
 
     return [candidate for candidate in candidates(chapter) if is_in(candidate)]
 
@@ -85,7 +86,7 @@ def prove(
 ) -> tuple[list[tuple[Candidate, Report]], list[str]]:
     """Grade every candidate; the reports, and what does not hold (empty when all is well).
 
-    Of the chaffs only one in *share* is graded; then tests that nothing makes fail cannot be told.
+    Of wheats, decoys and chaffs only one in *share* is graded; then tests that nothing makes fail cannot be told.
     """
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
@@ -219,7 +220,7 @@ def section_of(text: str, name: str) -> str:
 def differences(here: str, there: str) -> list[str]:
     """Where two kill matrices differ, as pairs of lines; a cell with ``?`` in either of them is no difference.
 
-    Nor is a chaff that *here* leaves out. A race that one machine could not decide, or a gain that its hardware does
+    Nor is a variant that *here* leaves out. A race that one machine could not decide, or a gain that its hardware does
     not have, says nothing about the tests.
     """
 
@@ -227,20 +228,21 @@ def differences(here: str, there: str) -> list[str]:
         cells = [[cell.strip() for cell in line.split("|")] for line in (a, b)]
         return len(cells[0]) == len(cells[1]) and all(x == y or "?" in (x, y) for x, y in zip(*cells, strict=True))
 
-    named = set(_chaffs(here))
-    left_out = {number for number, chaff in enumerate(_chaffs(there)) if chaff[1] and chaff not in named}
+    named = set(_variants(here))
+    left_out = {number for number, variant in enumerate(_variants(there)) if variant[1] and variant not in named}
     lines = [line for number, line in enumerate(there.splitlines()) if number not in left_out]
     pairs = zip_longest(here.splitlines(), lines, fillvalue="")
     return [f"{a}\n{b}" for a, b in pairs if not same(a, b)]
 
 
-def _chaffs(text: str) -> list[tuple[str, str]]:
-    """For each line of a matrix the heading it stands under, and the chaff it is about, if any."""
+def _variants(text: str) -> list[tuple[str, str]]:
+    """For each line of a matrix the heading it stands under, and the wheat, decoy or chaff it is about, if any."""
+    starts = tuple(f"| {kind} " for kind in _VARIANTS)
     heading, found = "", []
     for line in text.splitlines():
         if line.startswith("#"):
             heading = line
-        found.append((heading, line.split("|")[1].strip() if line.startswith("| chaff ") else ""))
+        found.append((heading, line.split("|")[1].strip() if line.startswith(starts) else ""))
     return found
 
 
