@@ -378,7 +378,7 @@ def _words(node: Node) -> str:
 # The drawing
 # --------------------------------------------------------------------------
 
-_LOWEST, _HIGHEST = -9.0, 4.4  # the bars' axis, as powers of ten
+_LOWEST, _HIGHEST = -9.0, 5.4  # the bars' axis, as powers of ten
 
 
 class ParityDrawing:
