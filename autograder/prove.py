@@ -58,8 +58,8 @@ def candidates(chapter: Chapter) -> Iterator[Candidate]:
         name = f"mutant {pitfall}" if number == 1 else f"mutant {pitfall}, region {number}"
         yield Candidate("mutant", name, mutant.task, mutant.cells, {"pitfall": pitfall})
     assert chapter.source is not None
-    for kind, folder in (("wheat", "wheats"), ("decoy", "decoys"), ("chaff", "chaffs")):
-        for path in sorted((chapter.source / "hidden" / folder).glob("*.py")):
+    for kind in _VARIANTS:
+        for path in sorted((chapter.source / "hidden" / f"{kind}s").glob("*.py")):
             for variant in read_variants(path):
                 cells = chapter.with_solutions({_solution_cell(chapter, variant): variant.source})
                 yield Candidate(kind, f"{kind} {variant.name}", variant.task, cells, dict(variant.facts))

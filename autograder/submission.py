@@ -64,11 +64,15 @@ class Runner(Protocol):
 
 
 class WorkerRunner:
-    """Requests answered by one fork of a warm process, which *isolation* holds in."""
+    """Requests answered by one fork of a warm process."""
 
-    def __init__(self, use: Use, isolation: str) -> None:
+    def __init__(self, use: Use) -> None:
         self._use = use
-        self.isolation = isolation
+
+    @property
+    def isolation(self) -> str:
+        """The backend that holds it in."""
+        return self._use.isolation
 
     @property
     def device(self) -> str:
@@ -209,10 +213,10 @@ class Host:
         else:
             role = "submission"
         try:
-            return WorkerRunner(self._warm(role).use(threads), sandbox.isolation)
+            return WorkerRunner(self._warm(role).use(threads))
         except SandboxError:  # learner's code may have ended the warm process; a second failure is ours
             self._close(role)
-            return WorkerRunner(self._warm(role).use(threads), sandbox.isolation)
+            return WorkerRunner(self._warm(role).use(threads))
 
     def _warm(self, role: str) -> AnySandbox:
         if role not in self._sandboxes:
@@ -353,7 +357,7 @@ class Submission:
             )
         if isinstance(runner, LiveRunner):
             self.answered = True
-            return self._in_a_child().on_ranks(probe, world_size, *args, timeout=timeout)
+            return self._in_a_child(runner).on_ranks(probe, world_size, *args, timeout=timeout)
         source, name = _source(probe)
         message = {
             "op": "ranks",
@@ -374,10 +378,8 @@ class Submission:
             self._waited_s += waited
         return outcomes
 
-    def _in_a_child(self) -> Submission:
+    def _in_a_child(self, runner: LiveRunner) -> Submission:
         if self._copy is None:
-            runner = self._ready(set())
-            assert isinstance(runner, LiveRunner)
             host = Host("none")
             self._copy = host, Submission(lambda: host.runner("kernel"), self._program or runner.program(), self.label)
         return self._copy[1]

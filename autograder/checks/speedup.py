@@ -161,7 +161,12 @@ def _calibrate(
     for _ in range(3):  # the first runs are cold
         baseline.stage([inputs(next(seeds))], via)
         best = min(best, baseline.go()[1])
-    return max(1, min(MAX_CALLS_PER_SAMPLE, math.ceil(MIN_SAMPLE_S / best)))
+    return _calls_per_sample(best)
+
+
+def _calls_per_sample(seconds: float) -> int:
+    """How many calls of so many seconds each make a sample."""
+    return max(1, min(MAX_CALLS_PER_SAMPLE, math.ceil(MIN_SAMPLE_S / seconds)))
 
 
 def _random_seeds(rng: random.Random) -> Iterator[int]:
@@ -289,8 +294,7 @@ def product_gain(device: str, dtype: torch.dtype, product: tuple[int, int, int])
         return best
 
     with one_thread(), torch.no_grad():
-        best = min(seconds(factors, 3) for factors in (narrow, wide))  # the first runs are cold
-        times = max(1, min(MAX_CALLS_PER_SAMPLE, math.ceil(MIN_SAMPLE_S / best)))
+        times = _calls_per_sample(min(seconds(factors, 3) for factors in (narrow, wide)))  # the first runs are cold
         ratios = []
         for _ in range(PRODUCT_PAIRS):
             if random.random() < 0.5:

@@ -56,6 +56,7 @@ class Keeper(Protocol):
 
     limits: Limits
     device: str
+    isolation: str
 
     def end_use(self, number: int) -> None:
         """End a use and everything it started."""
@@ -80,6 +81,7 @@ class Use:
         self._over: Exception | None = None
         self._greeted = False
         self.device = sandbox.device
+        self.isolation = sandbox.isolation
 
     def greet(self) -> None:
         """Wait until the use is set up; raises :class:`SandboxError` where that fails.
