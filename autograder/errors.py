@@ -7,6 +7,7 @@
     │   └── PlantingError          a solution region is malformed
     ├── SubmissionRefused          a file holds no learner's code that could be graded
     ├── IsolationUnavailable       the machine cannot isolate other people's code as asked
+    ├── ReportError                text that is no report of ours, or of another schema version
     ├── WireError                  bytes from a worker that are not a message of ours
     ├── SandboxError               the sandbox failed; never the learner's fault
     ├── RanksError                 ranks that a learner launched from a notebook did not all come back
@@ -40,6 +41,10 @@ class SubmissionRefused(ClinicError):
 
 class IsolationUnavailable(ClinicError):
     """No sandbox works here that is strong enough for what was asked."""
+
+
+class ReportError(ClinicError):
+    """Text is not the JSON of a report, or of another schema version."""
 
 
 class WireError(ClinicError):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-SCHEMA_VERSION = 1
+from autograder.errors import ReportError
+
+SCHEMA_VERSION = 2
 
 
 class Outcome(StrEnum):
@@ -31,6 +33,23 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
+class Figure:
+    """Something that a test measured, and what was asked of it: ``2.1 times as fast; at least 3.9``.
+
+    Figures differ from run to run (times do, at least), verdicts must not: that is why they are apart from messages.
+    """
+
+    what: str
+    """What was measured, in words: ``speed-up``, ``largest relative error``."""
+    measured: float
+    asked: float
+    at_least: bool
+    """Whether ``asked`` is the least that will do, or the most."""
+    unit: str = ""
+    """What stands behind the number: ``times``, ``MB``; nothing for a bare number."""
+
+
+@dataclass(frozen=True)
 class TestResult:
     """One test's verdict; ``message`` is what the learner is told."""
 
@@ -47,6 +66,15 @@ class TestResult:
     lesson: str = ""
     """The section of the lesson to go back to."""
     pitfalls: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    """What the test measured on the way; gives away no input."""
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> TestResult:
+        """The result that :func:`dataclasses.asdict` made *data* of."""
+        figures = tuple(Figure(**figure) for figure in data.get("figures", ()))
+        outcome, pitfalls = Outcome(data["outcome"]), tuple(data["pitfalls"])
+        return cls(**{**data, "outcome": outcome, "pitfalls": pitfalls, "figures": figures})
 
 
 @dataclass(frozen=True)
@@ -92,6 +120,11 @@ class Report:
                 return task
         raise KeyError(name)
 
+    def without_figures(self) -> Report:
+        """The verdict alone: the same, byte for byte, whenever the same work is graded on the same kind of machine."""
+        tasks = (replace(t, tests=tuple(replace(test, figures=()) for test in t.tests)) for t in self.tasks)
+        return replace(self, tasks=tuple(tasks))
+
     def to_json(self, indent: int | None = None) -> str:
         """The report as JSON (keys as in README, section "Instructors")."""
         data = {
@@ -104,6 +137,21 @@ class Report:
             "hardware": dict(self.hardware),
         }
         return json.dumps(data, indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """The report that :meth:`to_json` wrote; raises :class:`ReportError` for anything else."""
+        try:
+            data = json.loads(text)
+            if data["schema_version"] != SCHEMA_VERSION:
+                raise ReportError(f"a report of schema version {data['schema_version']}; this is {SCHEMA_VERSION}")
+            tasks = tuple(
+                TaskReport(**{**task, "tests": tuple(TestResult.from_data(test) for test in task["tests"])})
+                for task in data["tasks"]
+            )
+            return cls(str(data["chapter"]), tasks, tuple(data["notes"]), data["hardware"])
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise ReportError(f"this is no report of ours ({type(problem).__name__}: {problem})") from None
 
 
 def score_task(task: str, points: float, tests: tuple[TestResult, ...], *, touched: bool) -> TaskReport:

@@ -44,7 +44,7 @@ def test_json_has_the_documented_keys(small_notebook: Notebook, capsys: Capture)
     assert grade(small_notebook(double="2 * x"), "--json") == 0
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert list(data) == ["schema_version", "chapter", "score", "max_score", "tasks", "notes", "hardware"]
-    assert (data["schema_version"], data["chapter"], data["score"], data["max_score"]) == (1, "ch07_small", 2, 3)
+    assert (data["schema_version"], data["chapter"], data["score"], data["max_score"]) == (2, "ch07_small", 2, 3)
     assert [(task["task"], task["score"], task["max_score"]) for task in data["tasks"]] == [
         ("double", 2, 2),
         ("half", 0, 1),

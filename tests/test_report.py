@@ -7,7 +7,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from autograder.report import SCHEMA_VERSION, Outcome, Report, TaskReport, TestResult, score_task
+from autograder.errors import ReportError
+from autograder.report import SCHEMA_VERSION, Figure, Outcome, Report, TaskReport, TestResult, score_task
 
 P, F, T, S, E = Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.SKIPPED, Outcome.ERROR
 
@@ -74,7 +75,7 @@ def report() -> Report:
 def test_json_has_the_documented_keys() -> None:
     data = json.loads(report().to_json())
     assert list(data) == ["schema_version", "chapter", "score", "max_score", "tasks", "notes", "hardware"]
-    assert data["schema_version"] == SCHEMA_VERSION == 1
+    assert data["schema_version"] == SCHEMA_VERSION == 2
     assert (data["chapter"], data["score"], data["max_score"]) == ("ch01_x", 1, 3)
     assert {"task", "score", "max_score", "tests"} <= set(data["tasks"][0])
     assert [{key: test[key] for key in ("name", "outcome", "message")} for test in data["tasks"][0]["tests"]] == [
@@ -99,3 +100,24 @@ def test_the_score_does_not_collect_rounding_errors() -> None:
     tenths = tuple(TaskReport(str(i), 0.1, 1) for i in range(10))
     assert Report("c", thirds).score == 3
     assert Report("c", tenths).score == 1
+
+
+def measured() -> Report:
+    figures = (Figure("speed-up", 2.1, 3.9, at_least=True, unit="times"),)
+    tests = (TestResult("a.py::t", F, pitfalls=("V1", "V2"), figures=figures),)
+    return Report("ch01_x", (score_task("one", 2, tests, touched=True),), ("a note",), {"cores": 2})
+
+
+def test_a_report_survives_its_json() -> None:
+    assert Report.from_json(measured().to_json()) == measured()
+
+
+def test_the_verdict_alone_does_not_depend_on_what_was_measured() -> None:
+    assert measured().without_figures().task("one").tests[0].figures == ()
+    assert "speed-up" not in measured().without_figures().to_json()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 2}', '{"schema_version": 1}'])
+def test_what_is_no_report_is_refused(text: str) -> None:
+    with pytest.raises(ReportError, match="report"):
+        Report.from_json(text)
