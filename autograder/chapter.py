@@ -67,6 +67,13 @@ class Chapter:
         return sorted((self.source / "hidden").glob("test_*.py")) if self.source else []
 
     @cached_property
+    def has_timed_tests(self) -> bool:
+        """Whether any of the tests takes times."""
+        return any(
+            "mark.timed" in path.read_text(encoding="utf-8") for path in (*self.visible_tests, *self.hidden_tests)
+        )
+
+    @cached_property
     def authored(self) -> tuple[Cell, ...]:
         """The authored notebook's cells, with both sides of every region."""
         if self.source is None:

@@ -8,6 +8,7 @@
     ├── SubmissionRefused          a file holds no learner's code that could be graded
     ├── IsolationUnavailable       the machine cannot isolate other people's code as asked
     ├── ReportError                text that is no report of ours, or of another schema version
+    ├── StoreError                 what has been graded cannot be kept
     ├── WireError                  bytes from a worker that are not a message of ours
     ├── SandboxError               the sandbox failed; never the learner's fault
     ├── RanksError                 ranks that a learner launched from a notebook did not all come back
@@ -45,6 +46,10 @@ class IsolationUnavailable(ClinicError):
 
 class ReportError(ClinicError):
     """Text is not the JSON of a report, or of another schema version."""
+
+
+class StoreError(ClinicError):
+    """The folder of stored reports cannot be written."""
 
 
 class WireError(ClinicError):

@@ -7,9 +7,9 @@ import hashlib
 import io
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -21,8 +21,9 @@ from autograder.hardware import fingerprint, one_thread
 from autograder.normalise import Normalised, normalise
 from autograder.notebook import Cell, read
 from autograder.program import read_program
-from autograder.report import Outcome, Report, TaskReport, TestResult, score_task
+from autograder.report import Outcome, Part, Report, TaskReport, TestResult, score_task
 from autograder.session import Fixtures, Session, task_of
+from autograder.store import write_atomically
 from autograder.submission import Host, LiveRunner, Runner
 
 _VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at hand in a learner's copy."
@@ -108,26 +109,42 @@ class _Markers:
 
 def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], tasks: Sequence[str]) -> set[str]:
     """The names of the tests that the untouched notebook passes: the guards. Run once, then remembered on disk."""
+    folder = _memory(chapter, device, files)
     guards: set[str] = set()
-    key = _key(chapter, device, files)
     for task in tasks:
-        store = user_cache_path("torch-clinic") / "starter" / key / f"{task}.json"
-        try:
-            known = json.loads(store.read_text())
-        except (OSError, ValueError):
+        known = _recall(folder, task)
+        if known is None:
             session = Session(chapter, chapter.starter_program, lambda role: LiveRunner())
             results = run_tests(session, files, [task]).get(task, [])
-            known = [result.name for result in results if result.outcome is Outcome.PASSED]
+            known = {result.name for result in results if result.outcome is Outcome.PASSED}
             if not any(result.outcome is Outcome.ERROR for result in results):
-                _write_atomically(store, json.dumps(known))
-        guards |= set(known)
+                with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
+                    write_atomically(folder / f"{task}.json", json.dumps(sorted(known)))
+        guards |= known
     return guards
 
 
-def _key(chapter: Chapter, device: str, files: Sequence[Path]) -> str:
-    import torch
+def remembered_guards(chapter: Chapter, device: str, files: Sequence[Path]) -> set[str] | None:
+    """The same for all tasks from what is remembered, None where that does not cover them."""
+    folder = _memory(chapter, device, files)
+    known = [_recall(folder, task.name) for task in chapter.tasks]
+    return None if None in known else set().union(*(names for names in known if names))
 
-    digest = hashlib.sha256(f"{device} {torch.__version__}".encode())
+
+def _memory(chapter: Chapter, device: str, files: Sequence[Path]) -> Path:
+    return user_cache_path("torch-clinic") / "starter" / tests_version(chapter, device, files)
+
+
+def _recall(folder: Path, task: str) -> set[str] | None:
+    try:
+        return set(json.loads((folder / f"{task}.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def tests_version(chapter: Chapter, device: str, files: Sequence[Path]) -> str:
+    """A name for all that decides on a notebook but the notebook: the tests, the engine, torch, the device."""
+    digest = hashlib.sha256(f"{device} {version('torch')}".encode())
     package = Path(__file__).parent
     # hidden tests read what lies beside them: the reference, and other implementations
     beside = {folder for folder in (file.parent for file in files) if folder.name == "hidden"}
@@ -142,15 +159,6 @@ def _key(chapter: Chapter, device: str, files: Sequence[Path]) -> str:
     for cell in chapter.starter:
         digest.update(f"{cell.kind}\0{cell.source}\0{cell.grade_id}\0".encode())
     return digest.hexdigest()[:32]
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        os.replace(temporary, path)
 
 
 # --- grading ----------------------------------------------------------------------------------------------------------
@@ -172,37 +180,69 @@ class Grading:
         """The test files that count."""
         return [*self.chapter.visible_tests, *(self.chapter.hidden_tests if self.hidden else [])]
 
-    def grade(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Report:
-        """Grade a normalised submission; *owner* tells one learner's work from the next."""
-        chosen = [task for task in self.chapter.tasks if tasks is None or task.name in tasks]
+    def run(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Part:
+        """Run the tests on a normalised submission; *owner* tells one learner's work from the next."""
+        chosen = self._chosen(tasks)
         program = read_program(submission.cells)
         session = Session(self.chapter, program, lambda role: self.host.runner(owner, role))
-        run_tests(session, self.files(), [task.name for task in chosen], timed=self.timed)
-        reports = score_results(self.chapter, self.device, self.files(), chosen, session, submission.untouched)
-        notes = list(submission.notes)
-        notes += [f"Cell {cell!r} does not parse: {text}" for cell, text in program.errors().items()]
-        if not self.chapter.hidden_tests or not self.hidden:
-            notes.append(_VISIBLE_ONLY)
+        results = run_tests(session, self.files(), chosen, timed=self.timed)
         hardware = fingerprint(self.device, threads=1, isolation=self.host.isolation)
-        return Report(self.chapter.name, reports, tuple(notes), hardware)
+        return Part({task: tuple(found) for task, found in results.items()}, hardware)
+
+    def guards(self, tasks: Sequence[str] | None = None) -> set[str]:
+        """The names of the tests that earn nothing, see :func:`passed_by_starter`."""
+        return passed_by_starter(self.chapter, self.device, self.files(), self._chosen(tasks))
+
+    def grade(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Report:
+        """Run the tests on a normalised submission, and say what it is worth."""
+        part = self.run(submission, tasks, owner)
+        return report_of(self.chapter, submission, [part], self.guards(tasks), self._chosen(tasks), hidden=self.hidden)
+
+    def _chosen(self, tasks: Sequence[str] | None) -> list[str]:
+        return [task.name for task in self.chapter.tasks if tasks is None or task.name in tasks]
+
+
+def report_of(
+    chapter: Chapter,
+    submission: Normalised,
+    parts: Sequence[Part],
+    guards: Collection[str],
+    tasks: Sequence[str] | None = None,
+    *,
+    hidden: bool = True,
+) -> Report:
+    """The grade that the results in *parts* come to; *guards* are the names of the tests that earn nothing."""
+    chosen = [task for task in chapter.tasks if tasks is None or task.name in tasks]
+    results = {task.name: [test for part in parts for test in part.results.get(task.name, ())] for task in chosen}
+    notes = list(submission.notes)
+    notes += [f"Cell {cell!r} does not parse: {text}" for cell, text in read_program(submission.cells).errors().items()]
+    if not chapter.hidden_tests or not hidden:
+        notes.append(_VISIBLE_ONLY)
+    hardware = dict(parts[0].hardware) if parts else {}
+    if any(part.hardware != parts[0].hardware for part in parts):
+        hardware["timed_on"] = dict(parts[-1].hardware)
+    return Report(chapter.name, score_results(chosen, results, guards, submission.untouched), tuple(notes), hardware)
+
+
+def refused_report(chapter: Chapter, reason: str) -> Report:
+    """The grade of a notebook that could not be read: nothing for each task, with the reason."""
+    note = f"This notebook could not be graded.\n{reason}"
+    tasks = tuple(TaskReport(task.name, 0.0, task.points, (), note) for task in chapter.tasks)
+    return Report(chapter.name, tasks, (note,))
 
 
 def score_results(
-    chapter: Chapter,
-    device: str,
-    files: Sequence[Path],
     tasks: Sequence[Task],
-    session: Session,
-    untouched: frozenset[str] = frozenset(),
+    results: Mapping[str, Sequence[TestResult]],
+    guards: Collection[str],
+    untouched: Collection[str] = (),
 ) -> tuple[TaskReport, ...]:
-    """What the results of a session come to, task by task; *untouched* names the solution cells left as they were."""
-    results = session.results_by_task()
-    guards = passed_by_starter(chapter, device, files, [task.name for task in tasks])
+    """What the results come to, task by task; *untouched* names the solution cells left as they were."""
     return tuple(
         score_task(
             task.name,
             task.points,
-            tuple(replace(result, earns=result.name not in guards) for result in results.get(task.name, [])),
+            tuple(replace(result, earns=result.name not in guards) for result in results.get(task.name, ())),
             touched=task.solution_cell not in untouched,
         )
         for task in tasks
@@ -216,14 +256,15 @@ def grade_notebook(path: Path, root: Path | None = None, isolation: str = "auto"
     :class:`~autograder.errors.IsolationUnavailable` where it cannot be run safely, and :class:`ChapterError`.
     """
     submitted = read(path)
-    chapters = find_chapters(root or _root_for(path))
+    chapters = find_chapters(root or root_for(path))
     chapter = chapter_of(path, chapters, submitted)
     normalised = normalise(chapter.starter, submitted, path.name)
     with Host(isolation, device) as host:
         return Grading(chapter, host, device).grade(normalised)
 
 
-def _root_for(path: Path) -> Path:
+def root_for(path: Path) -> Path:
+    """The course that a submission at *path* belongs to; raises :class:`ChapterError` where none is near."""
     # The notebook's own folder comes last: a learner's tests, handed in beside it, would run in the judge.
     for start in (Path.cwd(), Path(__file__).parent, path.parent):
         with contextlib.suppress(ChapterError):
@@ -257,5 +298,6 @@ def check_live(
     session = Session(chapter, None, open_runner, on_result=on_result)
     run_tests(session, chapter.visible_tests, tasks)
     chosen = [chapter.task(name) for name in tasks]
-    reports = score_results(chapter, "cpu", chapter.visible_tests, chosen, session)
+    guards = passed_by_starter(chapter, "cpu", chapter.visible_tests, tasks)
+    reports = score_results(chosen, session.results_by_task(), guards)
     return reports, "".join(runner.printed for runner in runners)

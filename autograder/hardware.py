@@ -6,7 +6,7 @@ import contextlib
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -69,27 +69,43 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def fingerprint(device: str = "cpu", **more: Any) -> dict[str, Any]:
-    """What a result depends on: processor, cores, accelerator, versions; *more* adds threads, isolation, seed."""
+def machine_class(hardware: Mapping[str, Any]) -> str:
+    """What machines have in common on which a verdict may be taken over: of a :func:`fingerprint`, what counts.
+
+    That is processor, cores, device, accelerator (where it is the device), and the versions of Python and torch.
+    """
+    facts = [hardware[key] for key in ("processor", "cores", "device", "python", "torch")]
+    facts.append(str(hardware["system"]).partition(" ")[0])  # not the kernel's release
+    if hardware["device"] != "cpu":
+        facts.append(hardware["accelerator"])
+    return " | ".join(map(str, facts))
+
+
+def _accelerator() -> str:
+    """The accelerators of this machine in words: how many, of what kind."""
     import torch
 
-    accelerator = "none"
-    if torch.accelerator.is_available():
-        found = torch.accelerator.current_accelerator()
-        accelerator = f"{torch.accelerator.device_count()} x {found.type if found else 'unknown'}"
-        if torch.cuda.is_available():
-            accelerator = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    if not torch.accelerator.is_available():
+        return "none"
+    if torch.cuda.is_available():
+        return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    found = torch.accelerator.current_accelerator()
+    return f"{torch.accelerator.device_count()} x {found.type if found else 'unknown'}"
+
+
+def fingerprint(device: str = "cpu", **more: Any) -> dict[str, Any]:
+    """What a result depends on: processor, cores, accelerator, versions; *more* adds threads, isolation, seed."""
     facts: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()}",
         "processor": processor(),
         "cores": usable_cores(),
-        "accelerator": accelerator,
+        "accelerator": _accelerator(),
         "device": device,
         "python": sys.version.split()[0],
     }
     for library in _LIBRARIES:
         try:
-            facts[library] = torch.__version__ if library == "torch" else version(library)
+            facts[library] = version(library)
         except PackageNotFoundError:
             facts[library] = "not installed"
     return {**facts, **more}

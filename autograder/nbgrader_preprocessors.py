@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import sys
@@ -24,15 +23,17 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 from autograder import planting
+from autograder.batch import Batch, problems_of
 from autograder.chapter import STARTER_NAME, Chapter, find_chapters, is_edited
 from autograder.errors import PlantingError, SubmissionRefused
-from autograder.grading import Grading
-from autograder.hardware import resolve_device
-from autograder.normalise import Normalised, normalise
-from autograder.notebook import Cell, read
+from autograder.grading import refused_report
+from autograder.handed_in import open_submission
+from autograder.hardware import fingerprint, machine_class, resolve_device
+from autograder.judging import Course
+from autograder.normalise import Normalised
+from autograder.notebook import Cell
 from autograder.rendering import points, task_text
-from autograder.report import Outcome
-from autograder.submission import Host
+from autograder.store import Store
 
 _KEY = "torch_clinic"
 
@@ -87,26 +88,6 @@ def _stop(log: Any, message: str) -> NbGraderException:
     return NbGraderException(message)
 
 
-def _locate(expected: Path) -> Path:
-    """The file that a learner meant: in its place, or the only notebook in the folder or below it."""
-    if expected.parent.is_symlink():
-        raise SubmissionRefused("The submitted folder is a symbolic link, which is not followed.")
-    if expected.exists() or expected.is_symlink():
-        return expected
-    found = sorted(
-        path
-        for folder, folders, names in os.walk(expected.parent)
-        for path in (Path(folder) / name for name in names)
-        if path.suffix == ".ipynb" and not path.name.startswith(".") and ".ipynb_checkpoints" not in path.parts
-    )
-    if not found:
-        raise SubmissionRefused(f"No notebook was handed in: {expected.name} is missing.")
-    if len(found) > 1:
-        names = ", ".join(str(path.relative_to(expected.parent)) for path in found)
-        raise SubmissionRefused(f"{expected.name} is missing, and there are several notebooks in its place: {names}.")
-    return found[0]
-
-
 class SubmissionExporter(NotebookExporter):
     """Reads a submission's bytes in whatever state they are, and gives nbgrader a sound notebook."""
 
@@ -118,13 +99,9 @@ class SubmissionExporter(NotebookExporter):
         chapter = _chapter(converter.coursedir, resources["nbgrader"]["assignment"])
         marks: dict[str, Any] = {"notes": [], "refused": ""}
         cells: tuple[Cell, ...] = chapter.starter
-        path = Path(filename)
         try:
-            found = _locate(path)
-            if found != path:
-                marks["notes"].append(f"The notebook was handed in as {found.relative_to(path.parent)}.")
-            laid = normalise(chapter.starter, read(found), found.name)
-            cells, marks["notes"] = laid.cells, [*marks["notes"], *laid.notes]
+            laid = open_submission(Path(filename), chapter)
+            cells, marks["notes"] = laid.cells, list(laid.notes)
             marks["untouched"] = sorted(laid.untouched)
         except SubmissionRefused as refusal:
             self.log.warning("%s: %s", filename, refusal)
@@ -170,27 +147,24 @@ class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
     device = Unicode("cpu", help="cpu, cuda, mps, xpu or auto").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Grade the notebook; never raises on account of a learner's code."""
+        """Grade the notebook, or take over what ``autograder grade`` found; never raises for a learner's code."""
         marks = nb.metadata.get(_KEY, {})
         chapter = _chapter(self.parent.parent.coursedir, resources["nbgrader"]["assignment"])
+        student = resources["nbgrader"]["student"]
         if marks.get("refused"):
-            texts = {task.name: f"This notebook could not be graded.\n{marks['refused']}\n" for task in chapter.tasks}
-            scores = dict.fromkeys(texts, 0.0)
+            report = refused_report(chapter, marks["refused"])
         else:
             cells = tuple(Cell(c.cell_type, c.source, nbgrader=c.metadata.get("nbgrader", {})) for c in nb.cells)
             laid = Normalised(cells, tuple(marks.get("notes", ())), frozenset(marks.get("untouched", ())))
-            grading = Grading(chapter, _host(self.isolation, self.device), resolve_device(self.device))
-            report = grading.grade(laid, owner=resources["nbgrader"]["student"])
-            texts = {task.task: task_text(task) for task in report.tasks}
-            scores = {task.task: task.score for task in report.tasks}
-            for task in report.tasks:
-                for test in task.tests:
-                    if test.outcome is Outcome.ERROR:
-                        self.log.error("%s: our fault, costs no points: %s", test.name, test.message)
-            notes = "".join(f"note: {note}\n" for note in report.notes)
-            if notes and report.tasks:
-                texts[report.tasks[0].task] = notes + "\n" + texts[report.tasks[0].task]
-            self.log.info("%s: %s", resources["nbgrader"]["student"], "; ".join(map(points, report.tasks)))
+            report = self._batch().grade_here(student, chapter.name, laid)
+        texts = {task.task: task_text(task) for task in report.tasks}
+        scores = {task.task: task.score for task in report.tasks}
+        for problem in problems_of(report):
+            self.log.error("%s: %s", student, problem)
+        notes = "".join(f"note: {note}\n" for note in report.notes)
+        if notes and report.tasks and not marks.get("refused"):
+            texts[report.tasks[0].task] = notes + "\n" + texts[report.tasks[0].task]
+        self.log.info("%s: %s", student, "; ".join(map(points, report.tasks)))
         for count, cell in enumerate((c for c in nb.cells if c.cell_type == "code"), start=1):
             cell.execution_count = count
             cell.outputs = []
@@ -203,17 +177,10 @@ class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
                 ]
         return nb, resources
 
-
-_hosts: dict[tuple[str, str], Host] = {}
-
-
-def _host(isolation: str, device: str) -> Host:
-    """One warm host for all notebooks of a command."""
-    key = (isolation, device)
-    if key not in _hosts:
-        _hosts[key] = Host(isolation, resolve_device(device))
-        atexit.register(_hosts[key].close)
-    return _hosts[key]
+    def _batch(self) -> Batch:
+        """What grades for the course, sharing its store with ``autograder grade``."""
+        course = Course(Path(self.parent.parent.coursedir.root), self.isolation, resolve_device(self.device))
+        return Batch(course, Store.of_course(course.root), [machine_class(fingerprint(course.device))])
 
 
 def _chapter(coursedir: Any, assignment: str) -> Chapter:

@@ -14,7 +14,7 @@ import pytest
 
 from autograder.chapter import Chapter, chapter_of, find_chapters
 from autograder.errors import ClinicError
-from autograder.grading import score_results
+from autograder.grading import passed_by_starter, score_results
 from autograder.hardware import resolve_device
 from autograder.normalise import Normalised, normalise
 from autograder.notebook import read
@@ -145,14 +145,8 @@ class _Face:
             assert bound.submission is not None
             ran = bound.session.results_by_task()  # -k and the like leave tasks out
             tasks = [task for task in bound.chapter.tasks if task.name in ran]
-            reports = score_results(
-                bound.chapter,
-                self._device,
-                sorted(bound.files),
-                tasks,
-                bound.session,
-                bound.submission.untouched,
-            )
+            guards = passed_by_starter(bound.chapter, self._device, sorted(bound.files), [task.name for task in tasks])
+            reports = score_results(tasks, ran, guards, bound.submission.untouched)
             self._write(terminalreporter, bound, reports)
 
     def _write(self, terminal: Any, bound: _Bound, reports: tuple[TaskReport, ...]) -> None:

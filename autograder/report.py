@@ -141,17 +141,63 @@ class Report:
     @classmethod
     def from_json(cls, text: str) -> Report:
         """The report that :meth:`to_json` wrote; raises :class:`ReportError` for anything else."""
+        data = _of_this_version(text)
         try:
-            data = json.loads(text)
-            if data["schema_version"] != SCHEMA_VERSION:
-                raise ReportError(f"a report of schema version {data['schema_version']}; this is {SCHEMA_VERSION}")
             tasks = tuple(
-                TaskReport(**{**task, "tests": tuple(TestResult.from_data(test) for test in task["tests"])})
+                TaskReport(**{**task, "tests": tuple(map(TestResult.from_data, task["tests"]))})
                 for task in data["tasks"]
             )
             return cls(str(data["chapter"]), tasks, tuple(data["notes"]), data["hardware"])
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise ReportError(f"this is no report of ours ({type(problem).__name__}: {problem})") from None
+            raise ReportError(_NO_REPORT.format(f"{type(problem).__name__}: {problem}")) from None
+
+
+@dataclass(frozen=True)
+class Part:
+    """What some of a chapter's tests say about a notebook, before it is made a grade of: what is stored and merged.
+
+    ``results`` holds the tests' results by task, ``hardware`` what they depend on.
+    """
+
+    results: Mapping[str, tuple[TestResult, ...]]
+    hardware: Mapping[str, Any]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no result is a fault of ours, so that running the tests once more would change nothing."""
+        return not any(test.outcome is Outcome.ERROR for tests in self.results.values() for test in tests)
+
+    def to_json(self) -> str:
+        """The part as JSON."""
+        results = {task: [asdict(test) for test in tests] for task, tests in self.results.items()}
+        return json.dumps({"schema_version": SCHEMA_VERSION, "results": results, "hardware": dict(self.hardware)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Part:
+        """The part that :meth:`to_json` wrote; raises :class:`ReportError` for anything else."""
+        data = _of_this_version(text)
+        try:
+            results = {task: tuple(map(TestResult.from_data, tests)) for task, tests in data["results"].items()}
+            return cls(results, dict(data["hardware"]))
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise ReportError(_NO_REPORT.format(f"{type(problem).__name__}: {problem}")) from None
+
+
+_NO_REPORT = "this is no report of ours ({})"
+
+
+def _of_this_version(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+        version = data["schema_version"]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise ReportError(_NO_REPORT.format(f"{type(problem).__name__}: {problem}")) from None
+    if version != SCHEMA_VERSION:
+        raise ReportError(
+            f"this is a report of schema version {version}; this program writes and reads {SCHEMA_VERSION}"
+        )
+    assert isinstance(data, dict)
+    return data
 
 
 def score_task(task: str, points: float, tests: tuple[TestResult, ...], *, touched: bool) -> TaskReport:

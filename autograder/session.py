@@ -194,15 +194,19 @@ class Fixtures:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Tests of one task run together, since they share a process; tasks in the notebook's order."""
+        """Tests of one task run together, since they share a process; tasks in the notebook's order.
 
-        def order(item: pytest.Item) -> tuple[str, int]:
+        Those that take times come last in their task: a report reads the same where they are run apart.
+        """
+
+        def order(item: pytest.Item) -> tuple[str, int, bool]:
             session = self.session_of(item)
             if session is None:
-                return ("", 0)
+                return ("", 0, False)
             names = [task.name for task in session.chapter.tasks]
             session.chapter.task(task_of(item))  # raises for a task that is not there
-            return (session.chapter.name, names.index(task_of(item)))
+            timed = item.get_closest_marker("timed") is not None
+            return (session.chapter.name, names.index(task_of(item)), timed)
 
         items.sort(key=order)
 

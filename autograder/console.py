@@ -1,0 +1,93 @@
+"""What a batch shows in a terminal: progress with the time left, a table at the end, and a line for each problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from autograder.batch import Graded, Status
+from autograder.handed_in import Stray
+
+_KINDS = {False: "tests", True: "timed tests, one at a time"}
+LONGEST_PROBLEM = 300
+"""Characters. What a learner's code says can be long; the report has all of it."""
+
+
+class ProgressBars:
+    """A bar for each kind of tests, on stderr; quiet where that is no terminal."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        columns = TextColumn("{task.description:26}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._progress = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
+        self._bars: dict[bool, TaskID] = {}
+
+    def show(self, timed: bool, done: int, total: int) -> None:
+        """Say that *done* of *total* submissions are through with tests of this kind."""
+        if timed not in self._bars:
+            self._bars[timed] = self._progress.add_task(_KINDS[timed], total=total)
+        self._progress.update(self._bars[timed], completed=done)
+
+    def __enter__(self) -> ProgressBars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._progress.stop()
+
+
+def table(graded: Sequence[Graded]) -> str:
+    """A line for each submission, and a last one that counts them."""
+    rows = [("student", "chapter", "points", "")]
+    for one in graded:
+        points = f"{one.report.score:.2f} of {one.report.max_score:g}" if one.report is not None else "—"
+        rows.append((_line(one.handed_in.student), one.handed_in.chapter, points, _remark(one)))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip()
+        for a, b, c, d in rows  # the points are aligned on the right: they are compared
+    ]
+    return "\n".join([*lines, "", _summary(graded)])
+
+
+def _remark(one: Graded) -> str:
+    if one.status is Status.GRADED:
+        return "" if not one.problems else f"to be looked at: {len(one.problems)}"
+    return str(one.status)
+
+
+def _summary(graded: Sequence[Graded]) -> str:
+    counts = {status: sum(one.status is status for one in graded) for status in Status}
+    kept = sum(one.from_store for one in graded)
+    text = f"{len(graded)} submissions: {counts[Status.GRADED]} graded"
+    text += f" ({kept} of them taken over from before)" if kept else ""
+    text += f", {counts[Status.REFUSED]} refused (no points, reason below)" if counts[Status.REFUSED] else ""
+    return text + (f", {counts[Status.FAILED]} not graded" if counts[Status.FAILED] else "")
+
+
+def problem_lines(graded: Sequence[Graded], strays: Sequence[Stray]) -> list[str]:
+    """One line per problem: whose, where, what is wrong, what to do."""
+    lines = [
+        f"{one.handed_in.student}/{one.handed_in.chapter}: {_line(problem)}{_advice(one)}"
+        for one in graded
+        for problem in one.problems
+    ]
+    return lines + [f"{stray.student or stray.path}: {_line(stray.reason)} ({stray.path})" for stray in strays]
+
+
+def _advice(one: Graded) -> str:
+    if one.status is Status.FAILED:
+        return " Run the same command again; if it stays, look at that file by hand."
+    if one.status is Status.REFUSED:
+        return f" ({one.handed_in.path})"
+    return ""
+
+
+def _line(text: str) -> str:
+    """*text* on one line, without what would confuse a terminal."""
+    plain = " ".join(text.split())
+    plain = "".join(c if c.isprintable() else "?" for c in plain)
+    return plain if len(plain) <= LONGEST_PROBLEM else plain[: LONGEST_PROBLEM - 1] + "…"

@@ -1,0 +1,119 @@
+"""One request to a judge, wherever it sits: in this process, in one beside it, or on another machine."""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from autograder.chapter import Chapter, find_chapters
+from autograder.errors import ClinicError
+from autograder.grading import Grading, tests_version
+from autograder.hardware import resolve_device
+from autograder.normalise import Normalised
+from autograder.notebook import Cell
+from autograder.report import Part
+from autograder.store import part_key
+from autograder.submission import Host
+
+REQUEST_LIMIT_S = 1_800
+"""A judge that is at one request for so long is stuck, by a fault of ours: learners' code has limits of its own."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where the chapters are, and how they are to be graded."""
+
+    root: Path
+    isolation: str = "auto"
+    device: str = "cpu"
+
+    def chapter(self, name: str) -> Chapter:
+        """The chapter of that name; ``KeyError`` where there is none."""
+        return _chapters(self.root)[name]
+
+    def version(self, name: str) -> str:
+        """See :func:`~autograder.grading.tests_version`."""
+        return _version(self, name)
+
+    def key(self, name: str, cells: tuple[Cell, ...], timed: bool, machine: str) -> str:
+        """What a part of a grade is stored under that was found on a machine of class *machine*."""
+        return part_key(self.version(name), f"{machine} {self.isolation}", cells, timed)
+
+
+@cache
+def _chapters(root: Path) -> dict[str, Chapter]:
+    return find_chapters(root)
+
+
+@cache
+def _version(course: Course, name: str) -> str:
+    chapter = course.chapter(name)
+    return tests_version(chapter, course.device, [*chapter.visible_tests, *chapter.hidden_tests])
+
+
+@dataclass(frozen=True)
+class Request:
+    """Run the tests of *chapter* that take times, or the others, on *cells*. *name* tells requests apart."""
+
+    course: Course
+    chapter: str
+    name: str
+    cells: tuple[Cell, ...]
+    timed: bool
+
+
+class Judges(Protocol):
+    """Those who carry out requests. Whoever asks keeps to ``slots``, and gets one answer for each request."""
+
+    def slots(self, timed: bool) -> int:
+        """How many requests of that kind may be under way at once."""
+
+    def ask(self, request: Request) -> None:
+        """Have a request carried out."""
+
+    def answer(self) -> tuple[Request, Part | ClinicError]:
+        """The next answer, in whatever order they come; waits for it. An error is ours, never the learner's."""
+
+    def guards(self, course: Course, chapter: str) -> set[str]:
+        """See :meth:`~autograder.grading.Grading.guards`; raises :class:`ClinicError` where code cannot be run."""
+
+
+_hosts: dict[tuple[str, str], Host] = {}
+
+
+def _grading(course: Course, chapter: str, timed: bool | None = None) -> Grading:
+    """With one warm host for all requests of a process."""
+    key = (course.isolation, resolve_device(course.device))
+    if key not in _hosts:
+        _hosts[key] = Host(*key)
+        atexit.register(_hosts[key].close)
+    return Grading(course.chapter(chapter), _hosts[key], key[1], timed=timed)
+
+
+def carry_out(request: Request) -> Part:
+    """The results of a request's tests, found in this process."""
+    with _not_forever():
+        laid = Normalised(request.cells, (), frozenset())
+        return _grading(request.course, request.chapter, request.timed).run(laid, owner=request.name)
+
+
+def guards_of(course: Course, chapter: str) -> set[str]:
+    """The names of the tests that the untouched notebook passes."""
+    with _not_forever():
+        return _grading(course, chapter).guards()
+
+
+@contextmanager
+def _not_forever() -> Iterator[None]:
+    """End this process, and with it the request, where it takes beyond all reason."""
+    faulthandler.dump_traceback_later(REQUEST_LIMIT_S, exit=True, file=2)  # sys.stderr may be no real file
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()

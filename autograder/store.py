@@ -1,0 +1,79 @@
+"""Keeps what has been graded, so that a second run does only what has changed, and a killed one loses nothing.
+
+A part of a grade is stored under a key made of the code that was handed in, the version of tests and engine, and the
+class of the machine. The student's name is no part of it: who hands in the same code gets the same verdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from autograder.errors import ReportError
+from autograder.notebook import Cell
+from autograder.report import Part
+
+FOLDER = "reports"
+"""Where, in a course's folder, reports are kept."""
+
+
+def part_key(version: str, machine: str, cells: Sequence[Cell], timed: bool) -> str:
+    """The name of one part: of the tests that take times (*timed*) or of the others, for the code in *cells*."""
+    digest = hashlib.sha256(json.dumps([version, machine, timed]).encode())
+    for cell in cells:
+        if cell.kind == "code":  # nothing else is ever run
+            # a lone surrogate is no UTF-8, and may well stand in a notebook
+            digest.update(json.dumps([cell.grade_id, cell.is_solution, cell.source]).encode())
+    return digest.hexdigest()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write *text* to *path*, all of it or nothing, also where the process is killed on the way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        # a file's name, and so a student's, need not be sound UTF-8
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+class Store:
+    """Parts in a folder, a file for each. Several processes may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    def of_course(cls, root: Path) -> Store:
+        """The store that all faces share for the course at *root*."""
+        return cls(root / FOLDER / ".store")
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key[2:]}.json"
+
+    def get(self, key: str) -> Part | None:
+        """The part stored under *key*; None where there is none that can be read."""
+        try:
+            return Part.from_json(self._path(key).read_text(encoding="utf-8"))
+        except (OSError, ValueError, ReportError):
+            return None
+
+    def put(self, key: str, part: Part) -> None:
+        """Store *part*, unless it holds a fault of ours: that is tried again the next time.
+
+        Raises ``OSError`` where the folder cannot be written.
+        """
+        if part.is_final:
+            write_atomically(self._path(key), part.to_json())
