@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from autograder.errors import ClinicError, StoreError, SubmissionRefused
-from autograder.grading import refused_report, remembered_guards, report_of
+from autograder.grading import refused_report, report_of
 from autograder.handed_in import HandedIn, open_submission
 from autograder.hardware import machine_class
 from autograder.judging import Course, Judges, Request, carry_out, guards_of
@@ -79,13 +79,13 @@ class Batch:
         for one in submissions:
             try:
                 laid = self._open(one)
-                guards = self._remembered(one.chapter)
+                guards = self.course.remembered_guards(one.chapter)
                 if guards is not None and self._is_complete(one, laid):
                     yield self._composed(one, laid, guards, from_store=True)
                 else:
                     waiting.append(one)
             except SubmissionRefused as refusal:
-                report = refused_report(self.course.chapter(one.chapter), str(refusal))
+                report = refused_report(self.course.chapters[one.chapter], str(refusal))
                 yield Graded(one, Status.REFUSED, report, (str(refusal),))
         if waiting:
             yield from self._judged(waiting, judges())
@@ -97,14 +97,14 @@ class Batch:
                 request = Request(self.course, chapter, student, laid.cells, timed)
                 with contextlib.suppress(StoreError):  # a grade that cannot be kept is a grade all the same
                     self._keep(request, carry_out(request))
-        guards = self._remembered(chapter)
+        guards = self.course.remembered_guards(chapter)
         return self._report(chapter, laid, guards_of(self.course, chapter) if guards is None else guards)
 
     def _judged(self, waiting: Sequence[HandedIn], judges: Judges) -> Iterator[Graded]:
         chapters = dict.fromkeys(one.chapter for one in waiting)
         guards = {}
         for name in chapters:
-            known = self._remembered(name)
+            known = self.course.remembered_guards(name)
             guards[name] = judges.guards(self.course, name) if known is None else known
         able: list[HandedIn] = []
         for one, problem in self._phase(waiting, judges, timed=False):
@@ -163,14 +163,10 @@ class Batch:
         return Request(self.course, one.chapter, name, cells, timed)
 
     def _open(self, one: HandedIn) -> Normalised:
-        return open_submission(one.path, self.course.chapter(one.chapter))
-
-    def _remembered(self, name: str) -> set[str] | None:
-        chapter = self.course.chapter(name)
-        return remembered_guards(chapter, self.course.device, [*chapter.visible_tests, *chapter.hidden_tests])
+        return open_submission(one.path, self.course.chapters[one.chapter])
 
     def _kinds(self, chapter: str) -> tuple[bool, ...]:
-        return (False, True) if self.course.chapter(chapter).has_timed_tests else (False,)
+        return (False, True) if self.course.chapters[chapter].has_timed_tests else (False,)
 
     def _part(self, chapter: str, cells: tuple[Cell, ...], timed: bool) -> Part | None:
         for machine in self.machines:
@@ -206,7 +202,7 @@ class Batch:
 
     def _report(self, chapter: str, laid: Normalised, guards: set[str]) -> Report:
         parts = [part for part in self._all_parts(chapter, laid) if part is not None]
-        return report_of(self.course.chapter(chapter), laid, parts, guards)
+        return report_of(self.course.chapters[chapter], laid, parts, guards)
 
 
 def problems_of(report: Report) -> Iterator[str]:

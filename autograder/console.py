@@ -71,18 +71,18 @@ def _summary(graded: Sequence[Graded]) -> str:
 def problem_lines(graded: Sequence[Graded], strays: Sequence[Stray]) -> list[str]:
     """One line per problem: whose, where, what is wrong, what to do."""
     lines = [
-        f"{one.handed_in.student}/{one.handed_in.chapter}: {_line(problem)}{_advice(one)}"
+        f"{_line(one.handed_in.student)}/{one.handed_in.chapter}: {_line(problem)}{_advice(one)}"
         for one in graded
         for problem in one.problems
     ]
-    return lines + [f"{stray.student or stray.path}: {_line(stray.reason)} ({stray.path})" for stray in strays]
+    return lines + [f"{_line(str(stray.path))}: {_line(stray.reason)}" for stray in strays]
 
 
 def _advice(one: Graded) -> str:
     if one.status is Status.FAILED:
         return " Run the same command again; if it stays, look at that file by hand."
     if one.status is Status.REFUSED:
-        return f" ({one.handed_in.path})"
+        return f" ({_line(str(one.handed_in.path))})"
     return ""
 
 

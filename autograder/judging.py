@@ -7,13 +7,13 @@ import faulthandler
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from autograder.chapter import Chapter, find_chapters
 from autograder.errors import ClinicError
-from autograder.grading import Grading, tests_version
+from autograder.grading import Grading, remembered_guards, tests_version
 from autograder.hardware import resolve_device
 from autograder.normalise import Normalised
 from autograder.notebook import Cell
@@ -33,28 +33,36 @@ class Course:
     isolation: str = "auto"
     device: str = "cpu"
 
-    def chapter(self, name: str) -> Chapter:
-        """The chapter of that name; ``KeyError`` where there is none."""
-        return _chapters(self.root)[name]
+    @cached_property
+    def chapters(self) -> dict[str, Chapter]:
+        """All chapters by name, as they were when first asked for."""
+        return find_chapters(self.root)
+
+    @cached_property
+    def _versions(self) -> dict[str, str]:
+        return {}
+
+    def __reduce__(self) -> tuple[type[Course], tuple[Path, str, str]]:
+        """Sent to another process without what has been looked up here."""
+        return Course, (self.root, self.isolation, self.device)
 
     def version(self, name: str) -> str:
         """See :func:`~autograder.grading.tests_version`."""
-        return _version(self, name)
+        if name not in self._versions:
+            self._versions[name] = tests_version(self.chapters[name], self.device, _tests(self.chapters[name]))
+        return self._versions[name]
+
+    def remembered_guards(self, name: str) -> set[str] | None:
+        """See :func:`~autograder.grading.remembered_guards`."""
+        return remembered_guards(self.chapters[name], self.device, _tests(self.chapters[name]))
 
     def key(self, name: str, cells: tuple[Cell, ...], timed: bool, machine: str) -> str:
         """What a part of a grade is stored under that was found on a machine of class *machine*."""
         return part_key(self.version(name), f"{machine} {self.isolation}", cells, timed)
 
 
-@cache
-def _chapters(root: Path) -> dict[str, Chapter]:
-    return find_chapters(root)
-
-
-@cache
-def _version(course: Course, name: str) -> str:
-    chapter = course.chapter(name)
-    return tests_version(chapter, course.device, [*chapter.visible_tests, *chapter.hidden_tests])
+def _tests(chapter: Chapter) -> list[Path]:
+    return [*chapter.visible_tests, *chapter.hidden_tests]
 
 
 @dataclass(frozen=True)
@@ -84,16 +92,18 @@ class Judges(Protocol):
         """See :meth:`~autograder.grading.Grading.guards`; raises :class:`ClinicError` where code cannot be run."""
 
 
+_courses: dict[Course, Course] = {}
 _hosts: dict[tuple[str, str], Host] = {}
 
 
 def _grading(course: Course, chapter: str, timed: bool | None = None) -> Grading:
-    """With one warm host for all requests of a process."""
+    """With one warm host, and one look at the course, for all requests of a process."""
+    course = _courses.setdefault(course, course)
     key = (course.isolation, resolve_device(course.device))
     if key not in _hosts:
         _hosts[key] = Host(*key)
         atexit.register(_hosts[key].close)
-    return Grading(course.chapter(chapter), _hosts[key], key[1], timed=timed)
+    return Grading(course.chapters[chapter], _hosts[key], key[1], timed=timed)
 
 
 def carry_out(request: Request) -> Part:

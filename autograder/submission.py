@@ -202,12 +202,12 @@ class Host:
     def runner(self, owner: object = None, role: str = "submission", threads: int = 1) -> WorkerRunner:
         """A fork for *owner*, who plays *role* (``submission`` or ``baseline``).
 
-        Where the backend cannot hide one use from the next, a new owner gets a new sandbox, and a baseline one of its
-        own. Elsewhere one sandbox serves all.
+        Where the backend cannot hide one use from the next, a baseline gets a sandbox of its own, and a new owner a new
+        one. Elsewhere one sandbox serves all; with no isolation, for code that is trusted, one serves all owners.
         """
         sandbox = self._warm("submission")
         if not sandbox.separates_uses:
-            if owner != self._owners.get(role, owner):
+            if sandbox.isolation != "none" and owner != self._owners.get(role, owner):
                 self._close(role)
             self._owners[role] = owner
         else:

@@ -1,68 +1,128 @@
-"""Are speed verdicts right on a loaded machine? Solution and starter, many times each, beside two busy processes.
+"""Are verdicts the same each time on a loaded machine? Solution, starter and a wheat, many times each.
 
-    python benchmarks/verdicts.py [--times N]
+    python benchmarks/verdicts.py [CHAPTER ...] [--times N] [--timed] [--notes FILE]
 
-Every timed test of every chapter is run N times (200 by default) on the solution, which must never be called too slow,
-and N times on the starter, which must never be called fast. Prints wrong verdicts (there must be none) and the share
-of undecided ones. Exit status 1 for a wrong verdict.
+All tests of a chapter are run N times (100 by default) on the solution, the starter, and one wheat of a task with a
+timed test (of any task where there is none), beside two processes that are busy all the time. Solution and wheat must
+never fail a test; the starter must fail the same ones each time. ``--timed`` runs the tests that take times alone. A
+race that stays undecided is counted by itself. With ``--notes`` each grading is noted in FILE, and a run that was
+interrupted goes on from there. Exit status 1 for a changed verdict.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
-from autograder.grading import run_tests
+from autograder.grading import Grading
+from autograder.normalise import Normalised
 from autograder.notebook import Cell
-from autograder.program import read_program
+from autograder.prove import candidates
 from autograder.report import Outcome
-from autograder.session import Session
 from autograder.submission import Host
 
 _BUSY = "import itertools\nfor i in itertools.count(): pass"
+_FAILED = (Outcome.FAILED, Outcome.TIMEOUT)
 
 
-def _timed_tests(chapter: Chapter, cells: tuple[Cell, ...], host: Host, owner: object) -> list[tuple[str, Outcome]]:
-    session = Session(chapter, read_program(cells), lambda role: host.runner(owner, role))
-    files = [*chapter.visible_tests, *chapter.hidden_tests]
-    run_tests(session, files, [task.name for task in chapter.tasks], timed=True)
-    return [(result.name.partition("::")[2], result.outcome) for _, result in session.results]
+@contextlib.contextmanager
+def _busy_machine() -> Iterator[None]:
+    busy = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def _sides(chapter: Chapter) -> dict[str, tuple[Cell, ...]]:
+    """What is graded, by name."""
+    timed = "\n".join(path.read_text() for path in (*chapter.visible_tests, *chapter.hidden_tests)).split("\n\n\n")
+    tasks = {
+        task.name for task in chapter.tasks for block in timed if "mark.timed" in block and f'"{task.name}"' in block
+    }
+    wheats = [candidate for candidate in candidates(chapter) if candidate.kind == "wheat"]
+    wheat = next((candidate for candidate in wheats if candidate.task in tasks), wheats[0])
+    return {"solution": chapter.solution, "starter": chapter.starter, wheat.name: wheat.cells}
+
+
+@dataclass
+class Tally:
+    """What has been seen of one chapter's one side: for each test, how often it ended how."""
+
+    outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    times: int = 0
+
+    def add(self, outcomes: dict[str, str]) -> None:
+        """Count one grading."""
+        self.times += 1
+        for name, outcome in outcomes.items():
+            self.outcomes.setdefault(name, Counter())[outcome] += 1
+
+    def changed(self, must_pass: bool) -> list[str]:
+        """The verdicts that were not the same each time, or not what they must be."""
+        lines = []
+        for name, counts in self.outcomes.items():
+            decided = {outcome: n for outcome, n in counts.items() if outcome != Outcome.SKIPPED}
+            failed = sum(decided.get(outcome, 0) for outcome in _FAILED)
+            others = sum(decided.values()) - failed
+            if (failed and must_pass) or (failed and others) or decided.get(Outcome.ERROR):
+                lines.append(f"{name}: {dict(counts)}")
+        return lines
+
+    @property
+    def undecided(self) -> int:
+        """How many races were decided in some runs and undecided in others."""
+        return sum(c[Outcome.SKIPPED] for c in self.outcomes.values() if c[Outcome.SKIPPED] < self.times)
 
 
 def main() -> int:
     """Run, count, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=200)
-    times = parser.parse_args().times
+    parser.add_argument("chapters", nargs="*")
+    parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--timed", action="store_true")
+    parser.add_argument("--notes", type=Path)
+    options = parser.parse_args()
+    tallies: dict[tuple[str, str], Tally] = {}
+    for line in options.notes.read_text().splitlines() if options.notes and options.notes.exists() else ():
+        chapter_name, side, outcomes = json.loads(line)
+        tallies.setdefault((chapter_name, side), Tally()).add(outcomes)
     wrong = 0
     for chapter in find_chapters(find_root(Path.cwd())).values():
-        sides = {"solution": chapter.solution, "starter": chapter.starter}
-        busy = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(2)]
+        if options.chapters and chapter.name not in options.chapters:
+            continue
         begin = time.monotonic()
-        try:
-            with Host("auto") as host:
-                for side, cells in sides.items():
-                    counts: dict[str, Counter[str]] = {}
-                    for number in range(times):
-                        for name, outcome in _timed_tests(chapter, cells, host, (side, number)):
-                            counts.setdefault(name, Counter())[outcome] += 1
-                    for name, outcomes in counts.items():
-                        right = Outcome.PASSED if side == "solution" else Outcome.FAILED
-                        missed = sum(n for outcome, n in outcomes.items() if outcome not in (right, Outcome.SKIPPED))
-                        undecided = outcomes[Outcome.SKIPPED] / times
-                        print(f"{chapter.name} {side:8} {name:36} wrong {missed} of {times}, undecided {undecided:.1%}")
-                        wrong += missed
-        finally:
-            for process in busy:
-                process.kill()
-                process.wait()
-        print(f"{chapter.name}: {time.monotonic() - begin:.0f} s")
-    print(f"wrong verdicts: {wrong}")
+        with _busy_machine(), Host("auto") as host:
+            grading = Grading(chapter, host, timed=True if options.timed else None)
+            for side, cells in _sides(chapter).items():
+                tally = tallies.setdefault((chapter.name, side), Tally())
+                for number in range(tally.times, options.times):
+                    part = grading.run(Normalised(cells, (), frozenset()), owner=(side, number))
+                    outcomes = {test.name: str(test.outcome) for tests in part.results.values() for test in tests}
+                    tally.add(outcomes)
+                    if options.notes:
+                        with options.notes.open("a") as notes:
+                            notes.write(json.dumps([chapter.name, side, outcomes]) + "\n")
+                changed = tally.changed(must_pass=side != "starter")
+                wrong += len(changed)
+                verdicts = sum(sum(counts.values()) for counts in tally.outcomes.values())
+                said = f"{verdicts} verdicts, {len(changed)} tests changed theirs, {tally.undecided} races undecided"
+                print(f"{chapter.name}, {side}, {tally.times} times: {said}", flush=True)
+                for line in changed:
+                    print(f"  CHANGED {line}", flush=True)
+        print(f"{chapter.name}: {time.monotonic() - begin:.0f} s", flush=True)
+    print(f"tests with a changed verdict: {wrong}")
     return 1 if wrong else 0
 
 

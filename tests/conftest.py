@@ -105,6 +105,12 @@ def small_cells(double: str = "x", half: str = "x") -> list[Cell]:
 
 
 @pytest.fixture
+def small_answers() -> Callable[..., list[Cell]]:
+    """``small_answers(double, half)``: the small chapter's notebook with these expressions for answers."""
+    return small_cells
+
+
+@pytest.fixture
 def small_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder becomes a learner's copy of a course with one untouched chapter of two quick tasks."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

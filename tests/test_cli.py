@@ -102,7 +102,16 @@ def test_a_device_that_is_not_there_is_named(small_notebook: Notebook, capsys: C
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["grade"], ["mark", "x"], ["grade", "x", "--isolation", "jail"], ["grade", "x", "y"], ["-x"]]
+    "arguments",
+    [
+        [],
+        ["grade"],
+        ["mark", "x"],
+        ["grade", "x", "--isolation", "jail"],
+        ["grade", "x", "y", "--json"],
+        ["grade", "x", "--jobs", "0"],
+        ["-x"],
+    ],
 )
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
