@@ -39,18 +39,12 @@ def lines(texts: Iterable[str]) -> set[str]:
     return {line for line in found if len(line) > _SAYS_SOMETHING}
 
 
-def secret(found: Iterable[str], root: Path) -> set[str]:
-    """Those of the lines found that no author meant for learners, in any chapter of the project at *root*."""
-    found = set(found)
-    return found - _in(_shown(root), found)
-
-
 @cache
 def all_secrets(root: Path) -> frozenset[str]:
-    """Every line of the project at *root* that no learner may get."""
+    """Every such line of the project at *root* that no author meant for learners anywhere: in any chapter, that is."""
     chapters = find_chapters(root).values()
     found = set().union(*(hidden_lines(c) | variant_lines(c) | fix_lines(c) for c in chapters))
-    return frozenset(secret(found, root))
+    return frozenset(found - _in(_shown(root), found))
 
 
 @cache
@@ -78,7 +72,7 @@ def _in(text: str, found: Iterable[str]) -> set[str]:
     """Which of the lines found are in a text. Looking for each by itself would take long."""
     length = _SAYS_SOMETHING + 1
     beginnings = {text[start : start + length] for start in range(len(text))}
-    return {line for line in found if line[:length] in beginnings and line in text}
+    return {line for line in found if (len(line) < length or line[:length] in beginnings) and line in text}
 
 
 def _places(name: str, content: bytes) -> Iterator[tuple[str, str]]:

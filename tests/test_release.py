@@ -19,7 +19,7 @@ from autograder import release
 from autograder.chapter import STARTER_NAME, find_chapters
 from autograder.errors import ChapterError
 
-from .leaks import all_secrets, fix_lines, hidden_lines, leaks, secret, variant_lines
+from .leaks import all_secrets, fix_lines, hidden_lines, leaks, variant_lines
 
 PROJECT = Path(__file__).parents[1]
 CHAPTERS = find_chapters(PROJECT)
@@ -159,14 +159,14 @@ def test_no_line_of_what_is_hidden_is_there(files: dict[str, bytes]) -> None:
 def test_every_chapter_has_lines_to_look_for(kind: Any) -> None:
     """Else the test above could not fail."""
     for name, chapter in CHAPTERS.items():
-        assert len(secret(kind(chapter), PROJECT)) > 10, name
+        assert len(kind(chapter) & all_secrets(PROJECT)) > 10, name
 
 
 @pytest.mark.parametrize("kind", [hidden_lines, variant_lines, fix_lines])
 @pytest.mark.parametrize("place", ["cell", "metadata", "output", "attached", "explorer", "readme"])
 def test_a_planted_leak_is_found(files: dict[str, bytes], place: str, kind: Any) -> None:
     """In whatever part of a file it is, also where JSON writes it in another way."""
-    line = max(secret(kind(CHAPTERS["ch06_mixed_precision"]), PROJECT), key=lambda line: (line.count('"'), line))
+    line = max(kind(CHAPTERS["ch06_mixed_precision"]) & all_secrets(PROJECT), key=lambda line: (line.count('"'), line))
     if place in ("explorer", "readme"):
         name = "course/explorers/style.py" if place == "explorer" else "README.md"
         planted = files[name] + f"\n    print({line})\n".encode()
@@ -185,6 +185,10 @@ def test_a_planted_leak_is_found(files: dict[str, bytes], place: str, kind: Any)
     assert found
     assert all(entry.startswith(name) for entry in found)
     assert any(entry.endswith(f": {line}") for entry in found)
+
+
+def test_a_short_secret_is_found_as_well() -> None:
+    assert leaks({"a.py": b"x = 1  ### BUG\n"}, ["### BUG", "### BEG"]) == ["a.py: ### BUG"]
 
 
 # --- the zip ----------------------------------------------------------------------------------------------------------
