@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,21 @@ def built_notebook(source: Path) -> str:
     return text + "\n"
 
 
-def build_notebooks(root: Path) -> list[str]:
-    """Write every notebook that is not what its source makes of it; one line for each that was written."""
-    written = []
+def outdated_notebooks(root: Path) -> Iterator[tuple[Path, str]]:
+    """Each notebook that is not what its source makes of it, and what it should be."""
     for source in notebook_sources(root):
         target = source.with_suffix(".ipynb")
         text = built_notebook(source)
         if not target.exists() or target.read_text(encoding="utf-8") != text:
-            target.write_text(text, encoding="utf-8")
-            written.append(f"wrote {target.relative_to(root)}")
+            yield target, text
+
+
+def build_notebooks(root: Path) -> list[str]:
+    """Write every notebook that is not what its source makes of it; one line for each that was written."""
+    written = []
+    for target, text in outdated_notebooks(root):
+        target.write_text(text, encoding="utf-8")
+        written.append(f"wrote {target.relative_to(root)}")
     return written
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -96,10 +98,39 @@ def test_conda_uses_a_python_the_project_supports():
 
 
 def test_makefile_installs_the_locked_torch():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "make" / "common.mk").read_text(encoding="utf-8")
     usual = re.search(r"^USUAL_TORCH\s*:=\s*(\S+)$", makefile, re.MULTILINE)
     assert usual is not None
     assert usual.group(1) == str(LOCK["torch"])
+
+
+def _needed(names: Iterable[str]) -> set[str]:
+    """The packages of these names and all that they need in turn, as far as they are installed here."""
+    needed: set[str] = set()
+    waiting = {(canonicalize_name(name), "") for name in names}
+    done: set[tuple[str, str]] = set()
+    while waiting:
+        name, extra = waiting.pop()
+        done.add((name, extra))
+        needed.add(name)
+        try:
+            lines = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:  # for another system
+            continue
+        for requirement in map(Requirement, lines):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                found = {(canonicalize_name(requirement.name), more) for more in ("", *requirement.extras)}
+                waiting |= found - done
+    return needed
+
+
+def test_learners_are_spared_what_only_developers_need():
+    """``make release`` takes these packages out of the learners' lock: nothing that the course needs is among them."""
+    spared = [name for name in LOCK if name not in _needed([*RUNTIME, "setuptools"])]
+    lines = (ROOT / "release" / "developers_only.txt").read_text(encoding="utf-8").splitlines()
+    assert [canonicalize_name(line) for line in lines] == spared
+    names_in_lock = {line.partition("==")[0] for line in read_lines(LOCK_TEXT)}
+    assert set(lines) <= names_in_lock, "spell them as the lock does"
 
 
 def test_each_dependency_says_why_it_is_there():

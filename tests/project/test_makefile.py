@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ["install", "learn", "test", "test-fast", "build", "prove", "bench", "lint", "lock", "clean"]
+TARGETS = ["install", "learn", "test", "test-fast", "build", "prove", "release", "bench", "lint", "lock", "clean"]
+LEARNERS_TARGETS = ["help", "install", "learn", "test"]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -33,8 +35,9 @@ def output(folder: Path, *arguments: str) -> str:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The files the Makefile works with, and an environment that looks freshly installed."""
-    for name in ["Makefile", "requirements.lock", "pyproject.toml"]:
-        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "make").mkdir()
+    for name in ["Makefile", "make/common.mk", "requirements.lock", "pyproject.toml"]:
+        shutil.copy(ROOT / name, tmp_path / name)
         os.utime(tmp_path / name, (1000, 1000))
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -51,6 +54,31 @@ def test_help_is_the_default_and_lists_each_target(copy: Path):
     described = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.startswith("  ")}
     for target in ["help", "distclean", *TARGETS]:
         assert described.get(target), f"{target} is missing or has no description"
+
+
+@pytest.fixture
+def learners(copy: Path) -> Path:
+    """The same with the Makefile that learners get."""
+    shutil.copy(ROOT / "release" / "Makefile", copy / "Makefile")
+    return copy
+
+
+def test_a_learners_help_lists_what_a_learner_needs(learners: Path):
+    text = output(learners)
+    assert [line.split()[0] for line in text.splitlines() if re.match(r"  [a-z]", line)] == LEARNERS_TARGETS
+    assert "PYTEST_ARGS" in text
+    assert "JOBS" not in text  # the project's own
+
+
+@pytest.mark.parametrize("target", LEARNERS_TARGETS)
+def test_each_of_a_learners_targets_can_be_looked_at_first(learners: Path, target: str):
+    result = make(learners, "-n", target)
+    assert result.returncode == 0
+    assert result.stderr == ""
+
+
+def test_a_learners_test_checks_the_exercises(learners: Path):
+    assert "-m pytest exercises -k ch01" in output(learners, "-n", "test", "PYTEST_ARGS=-k ch01")
 
 
 @pytest.mark.parametrize("target", TARGETS)
