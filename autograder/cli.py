@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from autograder.batch import Graded
+    from autograder.cluster import ClusterJudges
     from autograder.handed_in import HandedIn
     from autograder.judging import Course
 
@@ -146,9 +147,8 @@ def _graded(course: Course, handed_in: list[HandedIn], out: Path, options: argpa
     with ExitStack() as resources:
         judges: Judges | None = None
         if options.dask:
-            from autograder.cluster import ClusterJudges
-
-            judges = cluster = resources.enter_context(ClusterJudges(options.dask, course))
+            chapters = {one.chapter for one in handed_in}
+            judges = cluster = resources.enter_context(_cluster(options.dask, course, chapters))
             machines = cluster.machines
         else:
             machines = [machine_class(fingerprint(course.device))]
@@ -167,6 +167,21 @@ def _graded(course: Course, handed_in: list[HandedIn], out: Path, options: argpa
     _write(out / "tasks.csv", tasks_csv(in_order))
     _write(out / "junit.xml", junit_xml(suites[one] for one in handed_in))
     return in_order
+
+
+def _cluster(address: str, course: Course, chapters: set[str]) -> ClusterJudges:
+    from autograder.errors import ClinicError
+
+    try:
+        from autograder.cluster import ClusterJudges
+    except ModuleNotFoundError as error:
+        if error.name not in ("distributed", "dask"):
+            raise
+        raise ClinicError(
+            "--dask needs Dask, which is not installed: pip install -e '.[cluster]' in the course's folder, "
+            "here and for the workers."
+        ) from None
+    return ClusterJudges(address, course, chapters)
 
 
 def _write(path: Path, text: str) -> None:

@@ -74,6 +74,8 @@ class Request:
     name: str
     cells: tuple[Cell, ...]
     timed: bool
+    version: str = ""
+    """Where given: the version of the chapter that whoever asks has, and without which no answer is wanted."""
 
 
 class Judges(Protocol):
@@ -96,18 +98,38 @@ _courses: dict[Course, Course] = {}
 _hosts: dict[tuple[str, str], Host] = {}
 
 
-def _grading(course: Course, chapter: str, timed: bool | None = None) -> Grading:
-    """With one warm host, and one look at the course, for all requests of a process."""
-    course = _courses.setdefault(course, course)
+def as_seen_first(course: Course) -> Course:
+    """*course* with what this process found when it first looked: it goes on with the tests that it has imported."""
+    return _courses.setdefault(course, course)
+
+
+def _host(course: Course) -> Host:
+    """One for all requests of a process."""
     key = (course.isolation, resolve_device(course.device))
     if key not in _hosts:
         _hosts[key] = Host(*key)
         atexit.register(_hosts[key].close)
-    return Grading(course.chapters[chapter], _hosts[key], key[1], timed=timed)
+    return _hosts[key]
+
+
+def warm_host(course: Course) -> str:
+    """Get ready for requests; returns the isolation in force.
+
+    Raises :class:`~autograder.errors.IsolationUnavailable` where there is none as asked for.
+    """
+    return _host(course).isolation
+
+
+def _grading(course: Course, chapter: str, timed: bool | None = None) -> Grading:
+    found = as_seen_first(course).chapters[chapter]
+    return Grading(found, _host(course), resolve_device(course.device), timed=timed)
 
 
 def carry_out(request: Request) -> Part:
     """The results of a request's tests, found in this process."""
+    course, chapter = as_seen_first(request.course), request.chapter
+    if request.version and not (chapter in course.chapters and course.version(chapter) == request.version):
+        raise ClinicError(f"The judge has other tests of {chapter}, another autograder or another torch.")
     with _not_forever():
         laid = Normalised(request.cells, (), frozenset())
         return _grading(request.course, request.chapter, request.timed).run(laid, owner=request.name)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from types import TracebackType
+from typing import Any
 
 from autograder.errors import ClinicError, SandboxError
 from autograder.judging import Course, Request, carry_out, guards_of
@@ -61,23 +63,35 @@ class LocalJudges:
 
     def guards(self, course: Course, chapter: str) -> set[str]:
         """See :class:`~autograder.judging.Judges`."""
-        number = self._free[-1]
         try:
-            return self._processes[number].submit(guards_of, course, chapter).result()
+            found: set[str] = self.aside(guards_of, course, chapter).result()
+            return found
         except BrokenProcessPool:
-            self._replace(number)
+            self._replace(self._next)
             raise SandboxError(f"a judge's process ended while it tried the untouched notebook of {chapter}") from None
+
+    def aside(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
+        """Have something else done in a judge's process: of one that is free, if any is."""
+        return self._processes[self._next].submit(function, *arguments)
+
+    @property
+    def _next(self) -> int:
+        return self._free[-1] if self._free else 0
 
     def _replace(self, number: int) -> None:
         self._processes[number].shutdown(wait=False)
         self._processes[number] = _process()
 
+    def close(self, wait: bool = False) -> None:
+        """End the processes, each after the request that it is at; ``wait`` until they have."""
+        for process in self._processes.values():
+            process.shutdown(wait=wait, cancel_futures=True)
+
     def __enter__(self) -> LocalJudges:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for process in self._processes.values():
-            process.shutdown(wait=kind is None, cancel_futures=True)
+        self.close(wait=kind is None)
 
 
 def _process() -> ProcessPoolExecutor:
