@@ -11,11 +11,11 @@ import queue
 import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed import Client, Future, KilledWorker
 
@@ -25,6 +25,7 @@ from autograder.judging import Course, Request
 from autograder.report import Part
 from autograder.seat import View, carry_out_here, guards_here, leave, look_around
 
+_T = TypeVar("_T")
 EXCLUSIVE = "exclusive"
 GPU = "GPU"
 CONNECT_LIMIT_S = 20
@@ -46,6 +47,7 @@ class ClusterJudges:
         self._address = address
         self._course = course
         self._batch = uuid.uuid4().hex
+        self._waits_for_timed = False
         self._asked: dict[str, Future[Any]] = {}
         self._done: queue.SimpleQueue[tuple[Request, Future[Any]]] = queue.SimpleQueue()
         try:
@@ -74,18 +76,12 @@ class ClusterJudges:
 
     def answer(self) -> tuple[Request, Part | ClinicError]:
         """See :class:`~autograder.judging.Judges`. Raises :class:`ClinicError` where nobody is left to wait for."""
-        since = time.monotonic()
-        while True:
-            try:
-                request, future = self._done.get(timeout=LOOK_EVERY_S)
-            except queue.Empty:
-                since = self._look_after(since)
-                continue
-            del self._asked[request.name]
-            answer = self._result(future)
-            if isinstance(answer, Part) and machine_class(answer.hardware) not in self.machines:
-                self.machines.append(machine_class(answer.hardware))
-            return request, answer
+        request, future = self._while_somebody_is_there(lambda limit: self._done.get(timeout=limit))
+        del self._asked[request.name]
+        answer = self._result(future)
+        if isinstance(answer, Part) and machine_class(answer.hardware) not in self.machines:
+            self.machines.append(machine_class(answer.hardware))
+        return request, answer
 
     def guards(self, course: Course, chapter: str) -> set[str]:
         """See :class:`~autograder.judging.Judges`."""
@@ -96,6 +92,7 @@ class ClusterJudges:
         return answer
 
     def _submit(self, function: Any, *arguments: object, timed: bool) -> Future[Any]:
+        self._waits_for_timed = timed
         needs = {name: 1 for name in self._needs(timed)}
         # keys of our own making: a student's name may be no sound text
         key = f"torch-clinic-{uuid.uuid4().hex}"
@@ -106,7 +103,10 @@ class ClusterJudges:
 
     def _result(self, future: Future[Any]) -> Any:
         try:
-            return future.result()
+            # also of one that is done: the worker that holds its answer may go before it is fetched
+            return self._while_somebody_is_there(lambda limit: future.result(timeout=limit))
+        except ClinicError:
+            raise
         except KilledWorker as error:
             return SandboxError(f"several workers ended over it, the last at {error.last_worker.address}")
         except CancelledError:
@@ -123,18 +123,21 @@ class ClusterJudges:
         needs = self._needs(timed)
         return {at: facts for at, facts in known.items() if all(facts["resources"].get(n, 0) >= 1 for n in needs)}
 
-    def _look_after(self, since: float) -> float:
-        """See whether anybody is left who can do what was asked; *since* is when somebody was last seen."""
-        if self._client.status != "running":
-            raise self._gone()
-        if self._workers(timed=False):
-            return time.monotonic()
-        if time.monotonic() < since + PATIENCE_S:
-            return since
-        raise ClinicError(
-            f"The workers of {self._address} are gone, and for {PATIENCE_S:g} s no other has come. "
-            "Start some; the same command goes on from what is graded."
-        )
+    def _while_somebody_is_there(self, wait: Callable[[float], _T]) -> _T:
+        """What ``wait(limit)`` gives, called again while there are workers who can do what was asked."""
+        seen = time.monotonic()
+        while True:
+            with contextlib.suppress(queue.Empty, TimeoutError):
+                return wait(LOOK_EVERY_S)
+            if self._client.status != "running":
+                raise self._gone()
+            if self._workers(self._waits_for_timed):
+                seen = time.monotonic()
+            elif time.monotonic() > seen + PATIENCE_S:
+                raise ClinicError(
+                    f"The workers of {self._address} that could do the rest are gone, and no other has "
+                    f"come for {PATIENCE_S:g} s. Start some; the same command goes on from what is graded."
+                )
 
     def _gone(self) -> ClinicError:
         return ClinicError(

@@ -177,7 +177,7 @@ def test_a_cluster_gives_the_same_reports(submitted: Path, clusters: Callable[..
     judged = [(kind, worker) for kind, worker, _ in where(submitted) if worker in (plain, exclusive)]
     assert {worker for kind, worker in judged if kind == "timed"} == {exclusive}
     assert {worker for kind, worker in judged if kind == "plain"} <= {plain, exclusive}
-    here = command("--force", "--out", str(tmp_path / "here"))
+    here = command("--force", "--jobs", "1", "--out", str(tmp_path / "here"))
     _, err = here.communicate(timeout=PATIENCE_S)
     assert here.returncode == 0, err
     assert reports(tmp_path / "there") == reports(tmp_path / "here")

@@ -43,6 +43,7 @@ def exact_version(requirement: Requirement) -> str:
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 RUNTIME = by_name(PYPROJECT["project"]["dependencies"])
 DEV = by_name(PYPROJECT["project"]["optional-dependencies"]["dev"])
+CLUSTER = by_name(PYPROJECT["project"]["optional-dependencies"]["cluster"])
 BUILD = by_name(PYPROJECT["build-system"]["requires"])
 LOCK_TEXT = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 LOCK = by_name(read_lines(LOCK_TEXT))
@@ -75,12 +76,17 @@ def test_lock_leaves_out_installers_and_the_project():
     assert "setuptools" in LOCK
 
 
-@pytest.mark.parametrize("group", [RUNTIME, DEV, BUILD], ids=["runtime", "dev", "build"])
+@pytest.mark.parametrize("group", [RUNTIME, DEV, CLUSTER, BUILD], ids=["runtime", "dev", "cluster", "build"])
 def test_direct_dependencies_are_locked_within_their_range(group: dict[str, Requirement]):
     for name, requirement in group.items():
         assert name in LOCK, f"{name} is in pyproject.toml, but not in requirements.lock"
         assert requirement.specifier.contains(exact_version(LOCK[name])), requirement
         assert str(requirement.marker) == str(LOCK[name].marker), f"{name}: other marker in the lock"
+
+
+def test_what_two_groups_name_has_one_range():
+    for name in DEV.keys() & CLUSTER.keys():
+        assert str(DEV[name]) == str(CLUSTER[name])
 
 
 def test_conda_pins_the_direct_dependencies_to_the_locked_versions():
@@ -137,5 +143,6 @@ def test_each_dependency_says_why_it_is_there():
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     for name, requirement in {**RUNTIME, **DEV}.items():
         start = re.compile(rf"""\s+["']{re.escape(requirement.name)}[<>=]""")
-        (line,) = [line for line in lines if start.match(line)]
-        assert re.search(r",\s+# \S", line), f"{name} has no reason next to it"
+        found = [line for line in lines if start.match(line)]
+        assert found, f"{name} stands on no line of its own"
+        assert all(re.search(r",\s+# \S", line) for line in found), f"{name} has no reason next to it"
