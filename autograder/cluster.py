@@ -108,7 +108,7 @@ class ClusterJudges:
         except ClinicError:
             raise
         except KilledWorker as error:
-            return SandboxError(f"several workers ended over it, the last at {error.last_worker.address}")
+            return SandboxError(f"the workers that tried it ended, the last at {error.last_worker.address}")
         except CancelledError:
             raise self._gone() from None
         except Exception as error:  # a fault of ours, which must not end the batch
