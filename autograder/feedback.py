@@ -1,0 +1,60 @@
+"""What nbgrader shows of a report: the outputs of grade cells, and the pages that ``generate_feedback`` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import nbgrader.server_extensions.formgrader
+from nbgrader.converters import GenerateFeedback
+from traitlets.config import Config
+
+from autograder.rendering import in_one_line, task_html, task_text, text_html
+from autograder.report import TaskReport
+from autograder.sections import Section
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def task_outputs(report: TaskReport, section: Section, notes: Sequence[str], count: int) -> list[Any]:
+    """The outputs of a grade cell: a card with what was found, and the score.
+
+    *notes* on how the file was read stand above the card; *count* is the cell's execution count.
+    """
+    noted = "".join(f"note: {note}\n" for note in notes)
+    above = "".join(f"<p>Note: {text_html(note)}</p>" for note in notes)
+    text = noted + task_text(report, section)
+    return _outputs(above + task_html(report, section=section), text, in_one_line(report), report.score, count)
+
+
+def refused_outputs(reason: str, count: int) -> list[Any]:
+    """The outputs of a grade cell in a notebook that could not be graded."""
+    text = f"This notebook could not be graded.\n{reason}\n"
+    return _outputs(f"<p>{text_html(text.strip())}</p>", text, f"not graded: {reason}", 0.0, count)
+
+
+def _outputs(html: str, text: str, line: str, score: float, count: int) -> list[Any]:
+    """A card that is text where HTML isn't shown, then the score as nbgrader reads it: a plain float.
+
+    The card is a display and not a part of the result, whose plain text has to be the score. Any error output, or
+    anything on the stream of errors, would be 0 points.
+    """
+    card = nbformat.v4.new_output("display_data", {"text/html": html, "text/plain": text})
+    card["metadata"] = {"torch_clinic": {"line": line}}
+    return [card, nbformat.v4.new_output("execute_result", {"text/plain": repr(score)}, execution_count=count)]
+
+
+class ClinicGenerateFeedback(GenerateFeedback):  # type: ignore[misc]
+    """Makes pages of our template, which is nbgrader's with a table of the tasks at its top."""
+
+    def __init__(self, coursedir: Any = None, **kwargs: Any) -> None:
+        super().__init__(coursedir=coursedir, **kwargs)
+        config = Config()
+        theirs = Path(nbgrader.server_extensions.formgrader.__file__).parent / "templates"
+        # ours has the name of theirs, which formgrader asks for by name, and extends it as feedback/index.html.j2
+        config.HTMLExporter.template_name = "feedback"
+        config.HTMLExporter.extra_template_basedirs = [str(_TEMPLATES), str(theirs)]
+        config.HTMLExporter.extra_template_paths = [*self.config.HTMLExporter.extra_template_paths, str(theirs)]
+        self.update_config(config)
