@@ -252,8 +252,8 @@ def assert_gains(
     *baseline* does the same work in float32; it should be code of the test's own, which no learner can slow down. The
     gain of bare products of the shape *product* is measured here, on the device that the submission runs on (see
     :func:`product_gain`), and serves as ``reference_ratio`` of :func:`assert_faster`: half of the gain, on a
-    logarithmic scale, is asked for. The gain is left as a figure. Where it is below ``LEAST_RATIO``, this machine cannot
-    show anything, and the test is *skipped*. That the submission does compute in *dtype* is for the test to ask before.
+    logarithmic scale, is asked for. The gain is left as a figure. Where it is below ``LEAST_RATIO``, this machine can
+    show nothing, and the test is *skipped*. That the submission does compute in *dtype* is for the test to ask before.
     """
     gain = product_gain(submission.submission.device, dtype, product)
     name = str(dtype).removeprefix("torch.")
