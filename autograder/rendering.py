@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from html import escape
 
@@ -25,6 +26,7 @@ _SIGNS = {
 # a pair that colour-blind people can tell apart, legible on white and on the dark theme's background
 _GOOD = "#1f7fc0"
 _BAD = "#c2640c"
+_MANY = 20
 
 
 def _distinct(tests: tuple[TestResult, ...]) -> list[TestResult]:
@@ -53,10 +55,10 @@ def _lesson(test: TestResult) -> str:
     return test.lesson if _is_wrong(test) else ""
 
 
-def _hint(report: TaskReport, section: Section | None) -> str:
+def _hint(report: TaskReport, section: Section) -> str:
     """Which of the exercise's hints to go back to; "" where nothing is wrong."""
     wrong = [test for test in report.tests if _is_wrong(test)]
-    return section.hint_for({test.lesson for test in wrong}) if section is not None and wrong else ""
+    return section.hint_for({test.lesson for test in wrong}) if wrong else ""
 
 
 def points(report: TaskReport) -> str:
@@ -98,8 +100,8 @@ def task_text(report: TaskReport, section: Section | None = None) -> str:
         lines += [f"      {figure_text(figure)}" for figure in test.figures]
         if lesson := _lesson(test):
             lines.append(f"      Lesson section to reread: {lesson}")
-    if hint := _hint(report, section):
-        lines.append(f"  To go back to in the exercise: {hint}")
+    if section is not None and (hint := _hint(report, section)):
+        lines.append(f"  To go back to: {hint}, in section {section.heading}")
     if report.note:
         lines.append(f"  {report.note}")
     return "\n".join(lines) + "\n"
@@ -119,19 +121,36 @@ def text_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
+def _bar(figure: Figure) -> tuple[float, float] | None:
+    """How far a bar is filled, and where its mark is, both from 0 to 1; None where nothing can be drawn.
+
+    Where one is many times the other, lengths are logarithms: the smaller one would be lost in the frame.
+    """
+    measured, asked = figure.measured, figure.asked
+    longest = 100.0 if figure.unit == "%" else max(measured, asked)
+    if longest <= 0 or min(measured, asked) < 0:
+        return None
+    least = min(measured, asked)
+    if least > 0 and longest > _MANY * least:
+        whole = math.log(longest / least) + 1
+        return (math.log(measured / least) + 1) / whole, (math.log(asked / least) + 1) / whole
+    return measured / longest, asked / longest
+
+
 def _figure_html(figure: Figure) -> str:
     """The figure in words, and a bar: filled as far as was measured, with a mark at what was asked."""
     text = figure_text(figure)
-    longest = max(figure.measured, figure.asked)
-    if longest <= 0 or figure.measured < 0:
-        return f"<br><small>{text_html(text)}</small>"
+    words = f"<br><small>{text_html(text)}</small>"
+    bar = _bar(figure)
+    if bar is None:
+        return words
     good = figure.measured >= figure.asked if figure.at_least else figure.measured <= figure.asked
-    filled, mark = (f"{95 * value / longest:.0f}%" for value in (figure.measured, figure.asked))
+    filled, mark = (f"{95 * share:.0f}%" for share in bar)
     box = "position:relative;display:inline-block;width:14em;height:0.8em;border:1px solid currentColor"
     inner = f"position:absolute;left:0;top:0;width:{filled};height:100%;background-color:{_GOOD if good else _BAD}"
     line = f"position:absolute;left:{mark};top:-3px;bottom:-3px;border-left:3px solid currentColor"
     return (
-        f'<br><small>{text_html(text)}</small><br><span role="img" aria-label="{escape(text)}" style="{box}">'
+        f'{words}<br><span role="img" aria-label="{escape(text)}" style="{box}">'
         f'<span style="{inner}"></span><span style="{line}"></span></span>'
     )
 
@@ -143,7 +162,7 @@ def _row(test: TestResult) -> str:
     said += "".join(map(_figure_html, test.figures))
     if lesson := _lesson(test):
         said += f"<br><small>Lesson section to reread: <em>{escape(lesson)}</em></small>"
-    left = "text-align:left;vertical-align:top"
+    left = "text-align:left;vertical-align:top;padding:2px 12px 6px 0"
     return (
         f'<tr><td style="{left};white-space:nowrap;color:{colour}"><b>{_SIGNS[test.outcome]} '
         f'{_WORDS[test.outcome]}</b></td><td style="{left}">{text_html(test.description)}{said}</td></tr>'
@@ -158,8 +177,9 @@ def task_html(report: TaskReport, printed: str = "", section: Section | None = N
     head = '<tr><th></th><th style="text-align:left">What was looked for, and what was found</th></tr>'
     rows = "".join(map(_row, _distinct(report.tests)))
     more = ""
-    if hint := _hint(report, section):
-        more += f"<p>To go back to in the exercise: <em>{escape(hint)}</em></p>"
+    if section is not None and (hint := _hint(report, section)):
+        link = f'<a href="#{escape(section.anchor)}">section {escape(section.heading)}</a>'
+        more += f"<p>To go back to: <em>{escape(hint)}</em>, in {link}</p>"
     if report.note:
         more += f"<p>{escape(report.note)}</p>"
     if printed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from autograder.notebook import Cell
 
@@ -27,6 +28,11 @@ class Section:
 
     heading: str
     hints: tuple[Hint, ...]
+
+    @property
+    def anchor(self) -> str:
+        """What a link to the section goes to on a page that nbconvert made: the heading's id."""
+        return quote(self.heading.replace(" ", "-"), safe="?/:@!$&'()*+,;=")
 
     def hint_for(self, lessons: Collection[str]) -> str:
         """The title of the first hint that names one of these sections of the lesson, else of the first; "" if none."""
