@@ -19,32 +19,22 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def task_outputs(report: TaskReport, section: Section, notes: Sequence[str], count: int) -> list[Any]:
-    """The outputs of a grade cell: a card with what was found, and the score.
+    """The outputs of a grade cell: a card with what was found, then the score as nbgrader reads it, a plain float.
 
-    *notes* on how the file was read stand above the card, and at the top of a feedback page; *count* is the cell's
-    execution count.
+    The card is text where HTML isn't shown. It is a display and not a part of the result, whose plain text has to be
+    the score. (Any error output, or anything on the stream of errors, would be 0 points.) *notes* on how the file was
+    read stand above the card and at the top of a feedback page; *count* is the cell's execution count.
     """
-    noted = "".join(f"note: {note}\n" for note in notes)
-    above = "".join(f"<p>Note: {text_html(note)}</p>" for note in notes)
-    card = {"text/html": above + task_html(report, section=section), "text/plain": noted + task_text(report, section)}
-    return _outputs(card, {"line": in_one_line(report), "about": list(notes)}, report.score, count)
-
-
-def refused_outputs(reason: str, count: int) -> list[Any]:
-    """The outputs of a grade cell in a notebook that could not be graded."""
-    text = f"This notebook could not be graded.\n{reason}"
-    card = {"text/html": f"<p>{text_html(text)}</p>", "text/plain": f"{text}\n"}
-    return _outputs(card, {"line": "not graded", "about": text.splitlines()}, 0.0, count)
-
-
-def _outputs(card: dict[str, str], for_the_table: dict[str, Any], score: float, count: int) -> list[Any]:
-    """A card that is text where HTML isn't shown, then the score as nbgrader reads it: a plain float.
-
-    The card is a display and not a part of the result, whose plain text has to be the score. Any error output, or
-    anything on the stream of errors, would be 0 points.
-    """
-    shown = nbformat.v4.new_output("display_data", card, metadata={"torch_clinic": for_the_table})
-    return [shown, nbformat.v4.new_output("execute_result", {"text/plain": repr(score)}, execution_count=count)]
+    above = [note for note in notes if note != report.note]
+    html = "".join(f"<p>Note: {text_html(note)}</p>" for note in above) + task_html(report, section=section)
+    text = "".join(f"note: {note}\n" for note in above) + task_text(report, section)
+    for_the_table = {"line": in_one_line(report), "about": [line for note in notes for line in note.splitlines()]}
+    return [
+        nbformat.v4.new_output(
+            "display_data", {"text/html": html, "text/plain": text}, metadata={"torch_clinic": for_the_table}
+        ),
+        nbformat.v4.new_output("execute_result", {"text/plain": repr(report.score)}, execution_count=count),
+    ]
 
 
 class ClinicGenerateFeedback(GenerateFeedback):  # type: ignore[misc]

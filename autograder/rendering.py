@@ -69,6 +69,8 @@ def points(report: TaskReport) -> str:
 def in_one_line(report: TaskReport) -> str:
     """How a task stands: ``2 of 7 tests failed, such as: Each frame has memory of its own.``"""
     tests = _distinct(report.tests)
+    if not tests:
+        return "not graded"
     wrong = [test for test in tests if _is_wrong(test)]
     if wrong:
         return f"{len(wrong)} of {len(tests)} tests failed, such as: {wrong[0].description}"
@@ -174,14 +176,15 @@ def task_html(report: TaskReport, printed: str = "", section: Section | None = N
 
     *printed* is what the learner's code printed meanwhile; for *section* see :func:`task_text`.
     """
-    head = '<tr><th></th><th style="text-align:left">What was looked for, and what was found</th></tr>'
     rows = "".join(map(_row, _distinct(report.tests)))
+    head = '<tr><th></th><th style="text-align:left">What was looked for, and what was found</th></tr>'
+    table = f"<table>{head}{rows}</table>" if rows else ""
     more = ""
     if section is not None and (hint := _hint(report, section)):
         link = f'<a href="#{escape(section.anchor)}">section {escape(section.heading)}</a>'
         more += f"<p>To go back to: <em>{escape(hint)}</em>, in {link}</p>"
     if report.note:
-        more += f"<p>{escape(report.note)}</p>"
+        more += f"<p>{text_html(report.note)}</p>"
     if printed:
         more += f"<details><summary>Your code printed</summary><pre>{escape(printed)}</pre></details>"
-    return f"<p><b>{escape(report.task)}</b>: {points(report)}</p><table>{head}{rows}</table>{more}"
+    return f"<p><b>{escape(report.task)}</b>: {points(report)}</p>{table}{more}"

@@ -121,6 +121,7 @@ def test_what_cannot_be_drawn_is_told_in_words_alone(measured: float, asked: flo
 @pytest.mark.parametrize(
     ("outcomes", "line"),
     [
+        ([], "not graded"),
         ([P, P], "2 of 2 tests passed"),
         ([P, S, E], "1 of 3 tests passed, 2 could not be run here"),
         ([P, F, T], "2 of 3 tests failed, such as: What test 1 looks for."),
