@@ -26,6 +26,7 @@ _SIGNS = {
 # a pair that colour-blind people can tell apart, legible on white and on the dark theme's background
 _GOOD = "#1f7fc0"
 _BAD = "#c2640c"
+_ASKED = "#808080"
 _MANY = 20
 
 
@@ -123,10 +124,10 @@ def text_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
-def _bar(figure: Figure) -> tuple[float, float] | None:
-    """How far a bar is filled, and where its mark is, both from 0 to 1; None where nothing can be drawn.
+def _lengths(figure: Figure) -> tuple[float, float] | None:
+    """The lengths of the bars for what was measured and what was asked, up to 1; None where nothing can be drawn.
 
-    Where one is many times the other, lengths are logarithms: the smaller one would be lost in the frame.
+    Where one is many times the other, lengths are logarithms: the shorter one would hardly be seen.
     """
     measured, asked = figure.measured, figure.asked
     longest = 100.0 if figure.unit == "%" else max(measured, asked)
@@ -140,21 +141,23 @@ def _bar(figure: Figure) -> tuple[float, float] | None:
 
 
 def _figure_html(figure: Figure) -> str:
-    """The figure in words, and a bar: filled as far as was measured, with a mark at what was asked."""
+    """The figure in words, a bar for what was measured, and a thin one below for what was asked.
+
+    Nothing but blocks with a width: JupyterLab drops other styles from notebooks that it does not trust.
+    """
     text = figure_text(figure)
     words = f"<br><small>{text_html(text)}</small>"
-    bar = _bar(figure)
-    if bar is None:
+    lengths = _lengths(figure)
+    if lengths is None:
         return words
     good = figure.measured >= figure.asked if figure.at_least else figure.measured <= figure.asked
-    filled, mark = (f"{95 * share:.0f}%" for share in bar)
-    box = "position:relative;display:inline-block;width:14em;height:0.8em;border:1px solid currentColor"
-    inner = f"position:absolute;left:0;top:0;width:{filled};height:100%;background-color:{_GOOD if good else _BAD}"
-    line = f"position:absolute;left:{mark};top:-3px;bottom:-3px;border-left:3px solid currentColor"
-    return (
-        f'{words}<br><span role="img" aria-label="{escape(text)}" style="{box}">'
-        f'<span style="{inner}"></span><span style="{line}"></span></span>'
+    bars = ((lengths[0], "0.6em", _GOOD if good else _BAD), (lengths[1], "0.25em", _ASKED))
+    drawn = "".join(
+        f'<span style="display:block;height:{height};width:{100 * length:.0f}%;background-color:{colour}"></span>'
+        for length, height, colour in bars
     )
+    frame = f'role="img" aria-label="{escape(text)}" style="display:inline-block;width:14em"'
+    return f"{words}<br><span {frame}>{drawn}</span>"
 
 
 def _row(test: TestResult) -> str:
