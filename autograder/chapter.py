@@ -17,6 +17,7 @@ from autograder.errors import ChapterError, SubmissionRefused
 from autograder.notebook import Cell, RawNotebook, read
 from autograder.planting import Region
 from autograder.program import Program, read_program
+from autograder.sections import Section, section_above
 
 STARTER_NAME = ".starter.ipynb"
 """The pristine copy of a released notebook, hidden from file browsers and from nbgrader."""
@@ -116,6 +117,10 @@ class Chapter:
             if task.name == name:
                 return task
         raise ChapterError(f"{self.name} has no task {name!r}. Its tasks: {', '.join(t.name for t in self.tasks)}.")
+
+    def section(self, task: str) -> Section:
+        """The section of the exercise that the task stands in: the symptom, and the hints."""
+        return section_above(self.starter, self.task(task).solution_cell)
 
     def mutants(self) -> list[Mutant]:
         """One for each region."""

@@ -4,6 +4,7 @@
   are released beside the notebook, nothing else is; an exercise that somebody has edited is not replaced.
 * ``autograde``: :class:`SubmissionExporter` stands where nbgrader reads files, so that nbgrader sees only sound
   notebooks; :class:`JudgeSubmission` stands where ``Execute`` stood.
+* ``generate_feedback``: pages with a table of the tasks, see :mod:`autograder.feedback`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,14 @@ from autograder import planting
 from autograder.batch import Batch, problems_of
 from autograder.chapter import STARTER_NAME, Chapter, find_chapters, is_edited
 from autograder.errors import PlantingError, SubmissionRefused
+from autograder.feedback import ClinicGenerateFeedback, task_outputs
 from autograder.grading import refused_report
 from autograder.handed_in import open_submission
 from autograder.hardware import fingerprint, machine_class, resolve_device
 from autograder.judging import Course
 from autograder.normalise import Normalised
 from autograder.notebook import Cell
-from autograder.rendering import points, task_text
+from autograder.rendering import points
 from autograder.store import Store
 
 _KEY = "torch_clinic"
@@ -157,24 +160,20 @@ class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
             cells = tuple(Cell(c.cell_type, c.source, nbgrader=c.metadata.get("nbgrader", {})) for c in nb.cells)
             laid = Normalised(cells, tuple(marks.get("notes", ())), frozenset(marks.get("untouched", ())))
             report = self._batch().grade_here(student, chapter.name, laid)
-        texts = {task.task: task_text(task) for task in report.tasks}
-        scores = {task.task: task.score for task in report.tasks}
+        tasks = {task.task: task for task in report.tasks}
         for problem in problems_of(report):
             self.log.error("%s: %s", student, problem)
-        notes = "".join(f"note: {note}\n" for note in report.notes)
-        if notes and report.tasks and not marks.get("refused"):
-            texts[report.tasks[0].task] = notes + "\n" + texts[report.tasks[0].task]
         self.log.info("%s: %s", student, "; ".join(map(points, report.tasks)))
+        notes = report.notes
         for count, cell in enumerate((c for c in nb.cells if c.cell_type == "code"), start=1):
             cell.execution_count = count
             cell.outputs = []
             mark = cell.metadata.get("nbgrader", {})
-            if mark.get("grade") and mark["grade_id"] in scores:
-                score = min(max(0.0, float(scores[mark["grade_id"]])), float(mark["points"]))
-                cell.outputs = [
-                    nbformat.v4.new_output("stream", name="stdout", text=texts[mark["grade_id"]]),
-                    nbformat.v4.new_output("execute_result", {"text/plain": repr(score)}, execution_count=count),
-                ]
+            if mark.get("grade") and mark["grade_id"] in tasks:
+                task = tasks[mark["grade_id"]]
+                score = min(max(0.0, float(task.score)), float(mark["points"]))
+                cell.outputs = task_outputs(replace(task, score=score), chapter.section(task.task), notes, count)
+                notes = ()  # with the first card only
         return nb, resources
 
     def _batch(self) -> Batch:
@@ -195,14 +194,17 @@ def configure(c: Any) -> None:
     import nbgrader.apps.api
     import nbgrader.apps.autogradeapp
     import nbgrader.apps.generateassignmentapp
+    import nbgrader.apps.generatefeedbackapp
 
     # nbgrader calls alembic by name, which is beside this Python even where its environment is not activated
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    # nbgrader names these two classes in its code and not in its configuration
+    # nbgrader names these classes in its code and not in its configuration
     for module in (nbgrader.apps.api, nbgrader.apps.autogradeapp):
         module.Autograde = ClinicAutograde
     for module in (nbgrader.apps.api, nbgrader.apps.generateassignmentapp):
         module.GenerateAssignment = ClinicGenerateAssignment
+    for module in (nbgrader.apps.api, nbgrader.apps.generatefeedbackapp):
+        module.GenerateFeedback = ClinicGenerateFeedback
 
     exchange = Path.cwd() / ".exchange"
     exchange.mkdir(exist_ok=True)  # formgrader complains until there is one, whether or not it is used

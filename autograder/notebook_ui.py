@@ -12,25 +12,27 @@ from autograder.errors import ClinicError
 from autograder.grading import check_live
 from autograder.rendering import task_html, task_text
 from autograder.report import TaskReport
+from autograder.sections import Section
 
 
 class CheckResult:
     """What a check found: a table in JupyterLab, the score as plain text (which is what nbgrader reads)."""
 
-    def __init__(self, report: TaskReport, printed: str = "") -> None:
+    def __init__(self, report: TaskReport, printed: str = "", section: Section | None = None) -> None:
         self.report = report
         self.printed = printed
+        self.section = section
 
     def __repr__(self) -> str:
         return repr(float(self.report.score))
 
     def _repr_html_(self) -> str:
-        return task_html(self.report, self.printed)
+        return task_html(self.report, self.printed, self.section)
 
     @property
     def text(self) -> str:
         """The table as text, for a terminal: ``print(check("task").text)``."""
-        return task_text(self.report) + (f"Your code printed:\n{self.printed}" if self.printed else "")
+        return task_text(self.report, self.section) + (f"Your code printed:\n{self.printed}" if self.printed else "")
 
 
 def check(task: str | Callable[..., Any] = "") -> CheckResult | None:
@@ -43,7 +45,7 @@ def check(task: str | Callable[..., Any] = "") -> CheckResult | None:
     try:
         chapter = _chapter_here(name)
         reports, printed = check_live(chapter, _live_namespace(), [chapter.task(name).name])
-        return CheckResult(reports[0], printed)
+        return CheckResult(reports[0], printed, chapter.section(name))
     except ClinicError as error:
         print(error)
     except KeyboardInterrupt:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from html import escape
 
-from autograder.report import Outcome, Report, TaskReport, TestResult
+from autograder.report import Figure, Outcome, Report, TaskReport, TestResult
+from autograder.sections import Section
 
 _WORDS = {
     Outcome.PASSED: "passed",
@@ -21,6 +23,11 @@ _SIGNS = {
     Outcome.SKIPPED: "–",
     Outcome.ERROR: "!",
 }
+# a pair that colour-blind people can tell apart, legible on white and on the dark theme's background
+_GOOD = "#1f7fc0"
+_BAD = "#c2640c"
+_ASKED = "#808080"
+_MANY = 20
 
 
 def _distinct(tests: tuple[TestResult, ...]) -> list[TestResult]:
@@ -34,19 +41,70 @@ def _distinct(tests: tuple[TestResult, ...]) -> list[TestResult]:
     return list(worst.values())
 
 
+def _is_wrong(test: TestResult) -> bool:
+    return test.outcome in (Outcome.FAILED, Outcome.TIMEOUT)
+
+
+def _found(test: TestResult) -> str:
+    """What a test found, in words."""
+    if test.outcome is Outcome.FAILED and test.hidden and not test.message:
+        return "This does not hold for an input that is not shown."
+    return test.message
+
+
+def _lesson(test: TestResult) -> str:
+    return test.lesson if _is_wrong(test) else ""
+
+
+def _hint(report: TaskReport, section: Section) -> str:
+    """Which of the exercise's hints to go back to; "" where nothing is wrong."""
+    wrong = [test for test in report.tests if _is_wrong(test)]
+    return section.hint_for({test.lesson for test in wrong}) if wrong else ""
+
+
 def points(report: TaskReport) -> str:
     """``1.5 of 2 points``."""
     return f"{report.score:.2f}".rstrip("0").rstrip(".") + f" of {report.max_score:g} points"
 
 
-def task_text(report: TaskReport) -> str:
-    """The report as lines of text. Names of tests do not occur: hidden ones have to stay so."""
+def in_one_line(report: TaskReport) -> str:
+    """How a task stands: ``2 of 7 tests failed, such as: Each frame has memory of its own.``"""
+    tests = _distinct(report.tests)
+    if not tests:
+        return "not graded"
+    wrong = [test for test in tests if _is_wrong(test)]
+    if wrong:
+        return f"{len(wrong)} of {len(tests)} tests failed, such as: {wrong[0].description}"
+    unknown = sum(test.outcome is not Outcome.PASSED for test in tests)
+    passed = f"{len(tests) - unknown} of {len(tests)} tests passed"
+    return f"{passed}, {unknown} could not be run here" if unknown else passed
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.3g}"
+
+
+def figure_text(figure: Figure) -> str:
+    """``speed-up, measured: 1.1 times; asked: at least 3.9``."""
+    unit = "%" if figure.unit == "%" else f" {figure.unit}" if figure.unit else ""
+    asked = "asked: at least" if figure.at_least else "allowed: at most"
+    return f"{figure.what}, measured: {_number(figure.measured)}{unit}; {asked} {_number(figure.asked)}"
+
+
+def task_text(report: TaskReport, section: Section | None = None) -> str:
+    """The report as lines of text. Names of tests do not occur: hidden ones have to stay so.
+
+    With the *section* of the exercise that the task stands in, it names the hint to go back to.
+    """
     lines = [f"{report.task}: {points(report)}"]
     for test in _distinct(report.tests):
         lines.append(f"  {_SIGNS[test.outcome]} {_WORDS[test.outcome]}: {test.description}")
-        lines += [f"      {line}" for line in test.message.splitlines()]
-        if test.outcome in (Outcome.FAILED, Outcome.TIMEOUT) and test.lesson:
-            lines.append(f"      Lesson section to reread: {test.lesson}")
+        lines += [f"      {line}" for line in _found(test).splitlines()]
+        lines += [f"      {figure_text(figure)}" for figure in test.figures]
+        if lesson := _lesson(test):
+            lines.append(f"      Lesson section to reread: {lesson}")
+    if section is not None and (hint := _hint(report, section)):
+        lines.append(f"  To go back to: {hint}, in section {section.heading}")
     if report.note:
         lines.append(f"  {report.note}")
     return "\n".join(lines) + "\n"
@@ -61,27 +119,75 @@ def report_text(report: Report) -> str:
     return "\n".join(parts)
 
 
-def _html(text: str) -> str:
+def text_html(text: str) -> str:
     """Text of ours as HTML: lines stay lines, `code` looks like code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
-def task_html(report: TaskReport, printed: str = "") -> str:
-    """The report as a small table; outcomes are told by sign and word, not by colour alone."""
-    rows = []
-    for test in _distinct(report.tests):
-        ok = test.outcome is Outcome.PASSED
-        colour = "#0072b2" if ok else "#b35900"  # a pair that colour-blind people can tell apart
-        said = f"<br><small>{_html(test.message)}</small>" if test.message else ""
-        again = ""
-        if test.outcome in (Outcome.FAILED, Outcome.TIMEOUT) and test.lesson:
-            again = f"<br><small>Lesson section to reread: <em>{escape(test.lesson)}</em></small>"
-        rows.append(
-            f'<tr><td style="white-space:nowrap;vertical-align:top;color:{colour}"><b>{_SIGNS[test.outcome]} '
-            f"{_WORDS[test.outcome]}</b></td>"
-            f'<td style="text-align:left">{_html(test.description)}{said}{again}</td></tr>'
-        )
-    note = f"<p>{escape(report.note)}</p>" if report.note else ""
+def _lengths(figure: Figure) -> tuple[float, float] | None:
+    """The lengths of the bars for what was measured and what was asked, up to 1; None where nothing can be drawn.
+
+    Where one is many times the other, lengths are logarithms: the shorter one would hardly be seen.
+    """
+    measured, asked = figure.measured, figure.asked
+    longest = 100.0 if figure.unit == "%" else max(measured, asked)
+    if longest <= 0 or min(measured, asked) < 0:
+        return None
+    least = min(measured, asked)
+    if least > 0 and longest > _MANY * least:
+        whole = math.log(longest / least) + 1
+        return (math.log(measured / least) + 1) / whole, (math.log(asked / least) + 1) / whole
+    return measured / longest, asked / longest
+
+
+def _figure_html(figure: Figure) -> str:
+    """The figure in words, a bar for what was measured, and a thin one below for what was asked.
+
+    Nothing but blocks with a width: JupyterLab drops other styles from notebooks that it does not trust.
+    """
+    text = figure_text(figure)
+    words = f"<br><small>{text_html(text)}</small>"
+    lengths = _lengths(figure)
+    if lengths is None:
+        return words
+    good = figure.measured >= figure.asked if figure.at_least else figure.measured <= figure.asked
+    bars = ((lengths[0], "0.6em", _GOOD if good else _BAD), (lengths[1], "0.25em", _ASKED))
+    drawn = "".join(
+        f'<span style="display:block;height:{height};width:{100 * length:.0f}%;background-color:{colour}"></span>'
+        for length, height, colour in bars
+    )
+    frame = f'role="img" aria-label="{escape(text)}" style="display:inline-block;width:14em"'
+    return f"{words}<br><span {frame}>{drawn}</span>"
+
+
+def _row(test: TestResult) -> str:
+    colour = _GOOD if test.outcome is Outcome.PASSED else _BAD
+    found = _found(test)
+    said = f"<br><small>{text_html(found)}</small>" if found else ""
+    said += "".join(map(_figure_html, test.figures))
+    if lesson := _lesson(test):
+        said += f"<br><small>Lesson section to reread: <em>{escape(lesson)}</em></small>"
+    left = "text-align:left;vertical-align:top;padding:2px 12px 6px 0"
+    return (
+        f'<tr><td style="{left};white-space:nowrap;color:{colour}"><b>{_SIGNS[test.outcome]} '
+        f'{_WORDS[test.outcome]}</b></td><td style="{left}">{text_html(test.description)}{said}</td></tr>'
+    )
+
+
+def task_html(report: TaskReport, printed: str = "", section: Section | None = None) -> str:
+    """The report as a small table; outcomes are told by sign and word, not by colour alone.
+
+    *printed* is what the learner's code printed meanwhile; for *section* see :func:`task_text`.
+    """
+    rows = "".join(map(_row, _distinct(report.tests)))
+    head = '<tr><th></th><th style="text-align:left">What was looked for, and what was found</th></tr>'
+    table = f"<table>{head}{rows}</table>" if rows else ""
+    more = ""
+    if section is not None and (hint := _hint(report, section)):
+        link = f'<a href="#{escape(section.anchor)}">section {escape(section.heading)}</a>'
+        more += f"<p>To go back to: <em>{escape(hint)}</em>, in {link}</p>"
+    if report.note:
+        more += f"<p>{text_html(report.note)}</p>"
     if printed:
-        note += f"<details><summary>Your code printed</summary><pre>{escape(printed)}</pre></details>"
-    return f"<p><b>{escape(report.task)}</b>: {points(report)}</p><table>{''.join(rows)}</table>{note}"
+        more += f"<details><summary>Your code printed</summary><pre>{escape(printed)}</pre></details>"
+    return f"<p><b>{escape(report.task)}</b>: {points(report)}</p>{table}{more}"

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from autograder import figures
 from autograder.chapter import Chapter
 from autograder.errors import (
     ChapterError,
@@ -49,6 +50,8 @@ MARKERS = (
 _MESSAGE_LINES = 12
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters and halves of surrogate pairs."""
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,16}\b")
+"""Where an object lies in memory: says nothing, and is another one each time."""
 _TIMING_LOCK = Path(tempfile.gettempdir()) / f"torch-clinic-timing-{getuser()}.lock"
 
 
@@ -210,6 +213,11 @@ class Fixtures:
 
         items.sort(key=order)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """Forget what was measured before: it is not this test's."""
+        figures.taken()
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -248,6 +256,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
         hidden=hidden,
         lesson=str(lesson.args[0]) if lesson is not None else "",
         pitfalls=tuple(dict.fromkeys(pitfalls)),
+        figures=figures.taken(),
     )
 
 
@@ -301,7 +310,7 @@ def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str
 
 def _printable(text: str) -> str:
     """*text* without what a terminal or a file would choke on: a learner's code may raise or print anything."""
-    return _UNPRINTABLE.sub("?", text)
+    return _ADDRESS.sub("0x…", _UNPRINTABLE.sub("?", text))
 
 
 def _capitalised(text: str) -> str:

@@ -77,12 +77,13 @@ def assert_is_view(
     if isinstance(actual, torch.Tensor) and actual.shape == old.shape and torch.equal(actual.to(old.dtype), old):
         raise Finding(f"`{function.name}` returned a copy: a write to its input did not show in it. {hint}".strip())
     if isinstance(actual, torch.Tensor) and actual.shape != expected.shape:
-        assert_matches(actual, expected, what="the result", hint=hint)
+        assert_matches(actual, expected, what="the result", hint=hint, drawn=True)
     assert_matches(
         actual,
         expected,
         what=f"whether `{function.name}` returns a view cannot be told while its values are wrong: the result",
         hint=hint,
+        drawn=True,
     )
 
 
@@ -106,10 +107,9 @@ def assert_owns_result(
             f"elements of the result of `{function.name}` share memory: whoever writes to one writes to others"
         )
     written, after = answer
-    assert_matches(written, values, what=f"after a write to the result of `{function.name}`, the result", hint=hint)
-    assert_matches(
-        after, args[of], what=f"after a write to the result of `{function.name}`, its input", rtol=0, atol=0, hint=hint
-    )
+    after_write = f"after a write to the result of `{function.name}`"
+    assert_matches(written, values, what=f"{after_write}, the result", hint=hint, drawn=True)
+    assert_matches(after, args[of], what=f"{after_write}, its input", rtol=0, atol=0, hint=hint, drawn=True)
 
 
 def assert_leaves_inputs_alone(

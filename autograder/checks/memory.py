@@ -7,6 +7,8 @@ from typing import Any
 
 from autograder.checks.outputs import assert_matches
 from autograder.errors import Finding
+from autograder.figures import leave
+from autograder.report import Figure
 from autograder.submission import LearnerFunction
 from autograder.wire import stored_bytes
 
@@ -31,6 +33,7 @@ def assert_holds_at_most(
         assert_matches(actual, reference(*args, **kwargs), hint=hint)
     held = stored_bytes(actual)
     if held > limit:
+        leave(Figure("memory that the result holds", held, limit, at_least=False, unit="bytes"))
         raise Finding(
             f"the result of `{function.name}` holds {held:,} bytes, {held / limit:.1f} times the {limit:,} "
             f"that are needed. {hint}".strip()

@@ -30,8 +30,8 @@ def rejection(function: LearnerFunction, source: str, among: Sequence[str] = ())
     if source not in answers:
         sources = [other for other in dict.fromkeys((source, *among)) if other not in answers]
         random.SystemRandom().shuffle(sources)
-        for other in sources:
-            answers[other] = _try(function, other)
+        # all answers or none: where one of them ends the process, it is not left to chance which were noted before
+        answers.update({other: _try(function, other) for other in sources})
     answer: str | None = answers[source]
     return answer
 

@@ -27,7 +27,9 @@ import pytest
 
 from autograder.checks.outputs import assert_matches
 from autograder.errors import Finding
+from autograder.figures import leave, rounded
 from autograder.hardware import one_thread
+from autograder.report import Figure
 from autograder.submission import Call, LearnerFunction
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ LEAST_RATIO = 2.25
 PRODUCT_PAIRS = 40
 
 MEASURED: list[tuple[str, float, list[float]]] = []
-"""(function, k, ratios) of each race run in this process, for ``benchmarks/``."""
+"""(function, k, ratios) of each race run in this process, for ``benchmarks/``; a figure has the median only."""
 
 
 class Verdict(StrEnum):
@@ -182,6 +184,7 @@ def assert_faster(
     *,
     reference_ratio: float,
     via: Callable[..., Any] | None = None,
+    asked: str = "",
     hint: str = "",
     rtol: float | None = None,
     atol: float | None = None,
@@ -193,6 +196,9 @@ def assert_faster(
     undecided after a second, longer try *skips* the test: a noisy machine is never the learner's failure. With ``via``,
     what is timed is ``via(function, *args, **kwargs)`` on both sides, and ``reference(*args, **kwargs)`` is what that
     must return.
+
+    The speed-up is left as a figure, whatever the verdict; messages hold nothing that was measured. Where
+    ``reference_ratio`` itself was measured, ``asked`` says in words what is asked for.
     """
     if reference_ratio < LEAST_RATIO:
         raise ValueError(f"a fix that gains {reference_ratio:g} is not timed: count something instead (DESIGN, 5)")
@@ -201,10 +207,11 @@ def assert_faster(
 
     def verify(call: Call, result: Any) -> None:
         args, kwargs = call
-        assert_matches(
-            result, reference(*args, **kwargs), rtol=rtol, atol=atol, what=f"a timed result of `{submission.name}`"
-        )
+        expected, what = reference(*args, **kwargs), f"a timed result of `{submission.name}`"
+        assert_matches(result, expected, rtol=rtol, atol=atol, what=what, drawn=True)
 
+    name, label = submission.name, baseline.submission.label
+    asked = asked or f"at least {k:.2g} times as fast as the {label}"
     for max_pairs in (FIRST_TRY_PAIRS, SECOND_TRY_PAIRS):
         verdict, run = race(
             submission,
@@ -217,15 +224,15 @@ def assert_faster(
             rng=rng,
             via=via,
         )
-        MEASURED.append((submission.name, k, run.ratios))
-        if verdict is Verdict.FASTER:
-            return
-        if verdict is Verdict.NOT_FASTER:
-            raise Finding(
-                f"`{submission.name}` runs {run.median:.2g} times as fast as the {baseline.submission.label}; "
-                f"at least {k:.2g} times is asked for (median of {len(run.ratios)} pairs). {hint}".strip()
-            )
-    pytest.skip(f"the speed could not be measured here: {run.median:.2g} times as fast, {k:.2g} asked for, too noisy")
+        MEASURED.append((name, k, run.ratios))
+        if verdict is not Verdict.UNDECIDED:
+            break
+    speed = rounded(run.median, 2)
+    leave(Figure(f"`{name}` beside the {label}", speed, rounded(k, 2), at_least=True, unit="times as fast"))
+    if verdict is Verdict.NOT_FASTER:
+        raise Finding(f"`{name}` is not fast enough yet; asked for: {asked}. {hint}".strip())
+    if verdict is Verdict.UNDECIDED:
+        pytest.skip("the speed could not be measured here: too noisy")
 
 
 def assert_gains(
@@ -245,14 +252,18 @@ def assert_gains(
     *baseline* does the same work in float32; it should be code of the test's own, which no learner can slow down. The
     gain of bare products of the shape *product* is measured here, on the device that the submission runs on (see
     :func:`product_gain`), and serves as ``reference_ratio`` of :func:`assert_faster`: half of the gain, on a
-    logarithmic scale, is asked for. Where it is below ``LEAST_RATIO``, this machine cannot show anything, and the test
-    is *skipped* with the figure. That the submission does compute in *dtype* is for the test to ask before.
+    logarithmic scale, is asked for. The gain is left as a figure. Where it is below ``LEAST_RATIO``, this machine can
+    show nothing, and the test is *skipped*. That the submission does compute in *dtype* is for the test to ask before.
     """
     gain = product_gain(submission.submission.device, dtype, product)
     name = str(dtype).removeprefix("torch.")
-    bare = f"a bare product in {name} is {gain:.2g} times as fast as one in float32 on this machine"
+    what = f"a bare product in {name} beside one in float32"
+    leave(Figure(what, rounded(gain, 2), LEAST_RATIO, at_least=True, unit="times as fast"))
     if gain < LEAST_RATIO:
-        pytest.skip(f"{bare}; below {LEAST_RATIO:g} times, what is built on it is not timed")
+        pytest.skip(
+            f"a bare product in {name} is less than {LEAST_RATIO:g} times as fast as one in float32 on this machine, "
+            "so what is built on it is not timed"
+        )
     assert_faster(
         submission,
         baseline,
@@ -260,7 +271,8 @@ def assert_gains(
         reference,
         reference_ratio=gain,
         via=via,
-        hint=f"It computes in {name}, the {baseline.submission.label} in float32; {bare}.",
+        asked=f"a good part of what a bare product gains from {name} on this machine",
+        hint=f"It computes in {name}, the {baseline.submission.label} in float32.",
         rtol=rtol,
         atol=atol,
     )

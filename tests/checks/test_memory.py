@@ -7,11 +7,20 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from autograder import figures
 from autograder.checks import assert_holds_at_most
 from autograder.errors import Finding
+from autograder.report import Figure
 from autograder.submission import Submission
 
 Learner = Callable[[str], Submission]
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_yet() -> None:
+    figures.taken()
+
+
 FRAMES = torch.rand(32, 5)
 
 
@@ -28,6 +37,7 @@ FRAMES = torch.rand(32, 5)
 )
 def test_views_hold_no_more_than_their_input(learner: Learner, body: str) -> None:
     assert_holds_at_most(learner(f"def f(x):\n    return {body[7:]}").f, (FRAMES,), FRAMES.nbytes)
+    assert not figures.taken()
 
 
 @pytest.mark.parametrize(
@@ -46,6 +56,8 @@ def test_copies_are_found_out_with_figures(learner: Learner, body: str, held: st
     assert str(caught.value) == (
         f"the result of `f` holds {held} bytes, {times} times the 640 that are needed. Use unfold."
     )
+    figure = Figure("memory that the result holds", int(held.replace(",", "")), 640, at_least=False, unit="bytes")
+    assert figures.taken() == (figure,)
 
 
 def test_keyword_arguments_pass_through(learner: Learner) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from autograder import figures
 from autograder.checks import assert_matches
 from autograder.checks.outputs import DEFAULT_TOLERANCES
+from autograder.report import Figure
 
 x = torch.arange(6.0).reshape(2, 3)
 
@@ -115,3 +117,49 @@ def test_default_tolerances_are_those_of_assert_close(dtype: torch.dtype) -> Non
         assert_matches(outside, expected)
     with pytest.raises(AssertionError):
         torch.testing.assert_close(outside, expected)
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "size"),
+    [
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]), 10_000),
+        (torch.tensor([0.0, 0.0]), torch.tensor([0.1, 0.7]), 10_000),
+        (torch.tensor([0.0, 0.0]), torch.tensor([0.1, 0.4]), 10_000),
+        (torch.tensor([1.0, 2.0001]), torch.tensor([1.0, 2.0]), 3),
+        (0.5, 0.25, 1_000),
+    ],
+)
+def test_the_size_of_an_error_is_told_in_units_of_the_tolerance(actual: Any, expected: Any, size: float) -> None:
+    """To the power of ten: who answers with zeros cannot read off what was expected."""
+    figures.taken()
+    with pytest.raises(AssertionError):
+        assert_matches(actual, expected, rtol=0, atol=4e-5)
+    assert figures.taken() == (Figure("largest error, in units of the tolerance", size, 1, at_least=False),)
+
+
+def test_where_values_must_be_equal_the_share_that_differs_is_told() -> None:
+    figures.taken()
+    with pytest.raises(AssertionError):
+        assert_matches(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4]))
+    assert figures.taken() == (Figure("elements that differ", 30, 0, at_least=False, unit="%"),)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [(1, 2), (torch.tensor(1), torch.tensor(2)), (torch.zeros(2), torch.zeros(3)), (torch.inf, 1.0), (torch.nan, 1.0)],
+)
+def test_where_a_size_says_nothing_there_is_no_figure(actual: Any, expected: Any) -> None:
+    """Nor may it give away a single whole number."""
+    figures.taken()
+    with pytest.raises(AssertionError):
+        assert_matches(actual, expected)
+    assert figures.taken() == ()
+
+
+def test_a_match_leaves_no_figure() -> None:
+    figures.taken()
+    assert_matches(x, x.clone())
+    assert figures.taken() == ()

@@ -64,9 +64,21 @@ def _submissions(course: Path, chapter: Chapter) -> None:
     (folder / f"{CHAPTER}.ipynb").write_text('{"cells": [{"cell_type": "code", "sour', encoding="utf-8")
 
 
+def _page(course: Path, student: str) -> str:
+    return (course / "feedback" / student / CHAPTER / f"{CHAPTER}.html").read_text(encoding="utf-8")
+
+
 def _feedback(course: Path, student: str) -> str:
-    page = (course / "feedback" / student / CHAPTER / f"{CHAPTER}.html").read_text(encoding="utf-8")
-    return html.unescape(re.sub(r"<[^>]+>", "", page))
+    return html.unescape(re.sub(r"<[^>]+>", "", _page(course, student)))
+
+
+def _table(course: Path, student: str) -> dict[str, tuple[str, str]]:
+    """The table at the top of a page: task (or "Total") -> points and how it stands."""
+    page = _page(course, student)
+    table = page[page.index('<table class="table" id="tasks">') : page.index("</tfoot>")]
+    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in table.split("<tr>")[2:]]
+    cells = [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows]
+    return {task: (points, line) for task, points, line in cells}
 
 
 def test_six_submissions(instructors_copy: Path, command) -> None:
@@ -92,15 +104,49 @@ def test_six_submissions(instructors_copy: Path, command) -> None:
     assert "Your code raised RuntimeError: view size is not compatible" in _feedback(course, "untouched")
     assert "could not be graded" in _feedback(course, "broken")
     assert "stops being JSON" in _feedback(course, "broken")
-    assert "failed: Predictions that are equal to their targets have loss 0." in _feedback(course, "cheat")
+    assert "failedPredictions that are equal to their targets have loss 0." in _feedback(course, "cheat")
+
+    _pages_are_readable(course, chapter)
 
     # docstrings are what a learner is told on purpose; fixes and variants are these students' own code
     hidden = (hidden_lines(chapter) & all_secrets(ROOT)) - fix_lines(chapter) - variant_lines(chapter)
     hidden = {line for line in hidden if not line.startswith(('"""', "@", "#"))}
     assert len(hidden) > 100
-    assert leaks({student: _feedback(course, student).encode() for student in scores}, hidden) == []
+    for shown in (_feedback, _page):
+        assert leaks({student: shown(course, student).encode() for student in scores}, hidden) == []
+        assert not [name for name in _hidden_names(course) for student in scores if name in shown(course, student)]
     assert leaks(read_folder(course / "exercises"), all_secrets(ROOT)) == []
     assert not list((course / "feedback").rglob("*hidden*"))
+
+
+def _pages_are_readable(course: Path, chapter: Chapter) -> None:
+    """At the top each task in one line; in a card what was measured, a bar for it, and links that lead somewhere."""
+    untouched, broken = _table(course, "untouched"), _table(course, "broken")
+    assert [*untouched] == [*broken] == [*(task.name for task in chapter.tasks), "Total"]
+    assert untouched["Total"][0] == "0 of 20" and _table(course, "fixed")["Total"][0] == "20 of 20"
+    assert untouched["frame_loss"] == (
+        "0 of 2",
+        "4 of 6 tests failed, such as: Predictions that are equal to their targets have loss 0.",
+    )
+    assert {line for task, (_, line) in broken.items() if task != "Total"} == {"not graded"}
+    text = _feedback(course, "untouched")
+    assert "the original version, measured: " in text and " times as fast; asked: at least 5.5" in text
+    assert "Lesson section to reread: Windows are views" in text
+    assert 'To go back to: Hint 2: what to look at, in section 6. "The GPU waits for the windows"' in text
+    page = _page(course, "untouched")
+    assert len(re.findall(r"measured: [^<\"]*</small><br/?><span [^>]*role=.img.", page)) > 10
+    assert "Out[" not in text  # the score is in the heading
+    links = set(re.findall(r'href="#([^"]+)"', page))
+    assert {"frame_loss", chapter.section("frame_loss").anchor} <= links
+    assert not links - set(re.findall(r'(?:id|name)="([^"]+)"', page))
+
+
+def _hidden_names(course: Path) -> list[str]:
+    """The names of the hidden tests."""
+    sources = [path.read_text() for path in (course / "solutions" / CHAPTER / "hidden").glob("test_*.py")]
+    names = [name for source in sources for name in re.findall(r"def (test_\w+)", source)]
+    visible = (course / "solutions" / CHAPTER / f"test_{CHAPTER}.py").read_text()
+    return [name for name in names if f"def {name}(" not in visible]
 
 
 def test_regrading_and_releasing_replace_nobodys_work(instructors_copy: Path, command) -> None:

@@ -214,7 +214,7 @@ def quantise(model_path, pictures, target_path):
 # %% the-older-form
 # misconception: QOperator is as good as QDQ
 # fails: test_it_is_faster_where_int8_is
-# says: times as fast
+# says: not fast enough yet
 def quantise(model_path, pictures, target_path):
     class Calibration(CalibrationDataReader):
         def __init__(self, inputs):
