@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from autograder.checks import assert_matches
+from autograder.checks import assert_matches, served
 from autograder.errors import Finding
 
 # --- to_input ---------------------------------------------------------------------------------------------------------
@@ -61,25 +61,6 @@ def test_two_pixels_become_four(submission):
 
 # --- in the engine ----------------------------------------------------------------------------------------------------
 # What has been exported is served in another process, which has neither the notebook nor its operators.
-
-SERVING = '''
-import io
-
-
-def serve_onnx(content, inputs):
-    """What ONNX Runtime makes of each of the inputs."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(content.cpu().numpy().tobytes())
-    name = session.get_inputs()[0].name
-    return [torch.from_numpy(session.run(None, {name: x.cpu().numpy()})[0]) for x in inputs]
-
-
-def serve_pt2(content, inputs):
-    """What the program in a .pt2 file makes of each of the inputs."""
-    module = torch.export.load(io.BytesIO(content.cpu().numpy().tobytes())).module()
-    return [module(x.cpu()) for x in inputs]
-'''
 
 
 def _once(submission, name, make):
@@ -156,8 +137,8 @@ def test_clips_in_the_engine(submission, baseline):
     content = _once(submission, "clip", lambda: submission.run(_clip_to_onnx, torch.zeros(3, 1), 2.0))
     if isinstance(content, str):
         raise AssertionError(f"the exporter refuses it: {content}")
-    (served,) = baseline(SERVING).serve_onnx(content, [AROUND[:, None].clone()])
-    assert_matches(served, LIMITED[:, None], rtol=0, atol=0, what="what the engine gives")
+    (found,) = served.answers(baseline, {"model.onnx": content}, "model.onnx", [AROUND[:, None].clone()], names=())
+    assert_matches(found, LIMITED[:, None], rtol=0, atol=0, what="what the engine gives")
 
 
 # --- lighten ----------------------------------------------------------------------------------------------------------
@@ -231,9 +212,9 @@ def test_exported_by_day_served_at_night(submission, baseline):
     """Exported with bright pictures as the example, it brightens dark ones as well, in batches of 1, 2 and 5."""
     content = _once(submission, "by day", lambda: submission.run(_lighten_to_pt2, DAY.repeat(2, 1, 4, 6)))
     batches = [_batch(NIGHT), _batch(DAY, NIGHT), _batch(NIGHT, DAY, CAP, DAY, NIGHT)]
-    served = baseline(SERVING).serve_pt2(content, batches)
+    found = served.answers(baseline, {"model.pt2": content}, "model.pt2", batches)
     expected = [_batch(LIT), _batch(DAY, LIT), _batch(LIT, DAY, CAP, DAY, LIT)]
-    assert_matches(served, expected, what="what is served")
+    assert_matches(found, expected, what="what is served")
 
 
 # --- load_model -------------------------------------------------------------------------------------------------------
