@@ -176,7 +176,7 @@ class Grading:
         """Grade a normalised submission; *owner* tells one learner's work from the next."""
         chosen = [task for task in self.chapter.tasks if tasks is None or task.name in tasks]
         program = read_program(submission.cells)
-        session = Session(self.chapter, program, lambda role: self.host.runner(owner, role))
+        session = Session(self.chapter, program, lambda role: self.host.runner(owner, role, warm=self.chapter.warm))
         run_tests(session, self.files(), [task.name for task in chosen], timed=self.timed)
         reports = score_results(self.chapter, self.device, self.files(), chosen, session, submission.untouched)
         notes = list(submission.notes)

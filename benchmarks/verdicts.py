@@ -28,7 +28,7 @@ _BUSY = "import itertools\nfor i in itertools.count(): pass"
 
 
 def _timed_tests(chapter: Chapter, cells: tuple[Cell, ...], host: Host, owner: object) -> list[tuple[str, Outcome]]:
-    session = Session(chapter, read_program(cells), lambda role: host.runner(owner, role))
+    session = Session(chapter, read_program(cells), lambda role: host.runner(owner, role, warm=chapter.warm))
     files = [*chapter.visible_tests, *chapter.hidden_tests]
     run_tests(session, files, [task.name for task in chapter.tasks], timed=True)
     return [(result.name.partition("::")[2], result.outcome) for _, result in session.results]

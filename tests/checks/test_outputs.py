@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ from autograder.checks import assert_matches
 from autograder.checks.outputs import DEFAULT_TOLERANCES
 
 x = torch.arange(6.0).reshape(2, 3)
+
+
+def double(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
@@ -115,3 +120,18 @@ def test_default_tolerances_are_those_of_assert_close(dtype: torch.dtype) -> Non
         assert_matches(outside, expected)
     with pytest.raises(AssertionError):
         torch.testing.assert_close(outside, expected)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "message"),
+    [
+        (0.7 + 1e-8, 0.7, "got 0.70000001, expected 0.7"),
+        (1 / 3 + 1e-12, 1 / 3, "got 0.3333333333343, expected 0.3333333333333"),
+        (1.0 + 2.0**-52, 1.0, "got 1.0000000000000002, expected 1"),
+        (0.25, 0.75, "got 0.25, expected 0.75"),
+        (math.nan, 0.7, "got nan, expected 0.7"),
+    ],
+)
+def test_numbers_are_shown_with_as_many_digits_as_tell_them_apart(actual: float, expected: float, message: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(message) + ";"):
+        assert_matches(double(actual), double(expected), rtol=1e-17, atol=0)
