@@ -4,9 +4,11 @@ Nobody imports this file. Its source is run in a worker of its own, as a baselin
 it. Files come as uint8 tensors, and what is served goes back as tensors on the CPU.
 """
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 import onnxruntime
@@ -47,13 +49,14 @@ def in_torch(module: torch.nn.Module) -> Serve:
     return serve
 
 
-def written(files: dict[str, torch.Tensor]) -> str:
-    """A new folder with these files."""
-    folder = tempfile.mkdtemp()
-    for name, content in files.items():
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(content.cpu().numpy().tobytes())
-    return folder
+@contextlib.contextmanager
+def written(files: dict[str, torch.Tensor]) -> Iterator[str]:
+    """A folder with these files, which is gone afterwards: what has been opened by then is in memory."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for name, content in files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content.cpu().numpy().tobytes())
+        yield folder
 
 
 def answers(
@@ -61,7 +64,8 @@ def answers(
 ) -> list[torch.Tensor | str] | None:
     """What is served for each batch, or the name of the exception; None where the file does not open."""
     try:
-        serve = opened(written(files), name, names)
+        with written(files) as folder:
+            serve = opened(folder, name, names)
     except Exception:
         return None
     found: list[torch.Tensor | str] = []
@@ -75,17 +79,16 @@ def answers(
 
 def operators(content: torch.Tensor) -> dict[str, int]:
     """How often each operator occurs in what ONNX Runtime makes of a file."""
-    folder = written({"model.onnx": content})
-    opened(folder, "model.onnx", ())
-    counts: dict[str, int] = {}
-    for node in onnx.load(os.path.join(folder, OPTIMISED)).graph.node:
-        counts[node.op_type] = counts.get(node.op_type, 0) + 1
-    return counts
+    with written({"model.onnx": content}) as folder:
+        opened(folder, "model.onnx", ())
+        graph = onnx.load(os.path.join(folder, OPTIMISED)).graph
+    return dict(Counter(node.op_type for node in graph.node))
 
 
 def hold(content: torch.Tensor) -> None:
     """Open an ONNX file for ``served`` and ``one_by_one``."""
-    held["serve"] = opened(written({"model.onnx": content}), "model.onnx", ())
+    with written({"model.onnx": content}) as folder:
+        held["serve"] = opened(folder, "model.onnx", ())
 
 
 def served(x: torch.Tensor) -> torch.Tensor:

@@ -202,7 +202,7 @@ def test_with_the_cap_on(submission):
 @pytest.mark.pitfall("E1")
 @pytest.mark.lesson("The example took one branch")
 def test_what_a_dark_picture_learns(submission):
-    """Where nothing reaches 1, a dark picture has the mean 0.5 whatever its pixels are: the gradient of the sum is 0."""
+    """Where nothing reaches 1, a dark picture gets the mean 0.5 whatever is in it: the gradient of the sum is 0."""
     dim = torch.tensor([[0.05, 0.1], [0.1, 0.15]])
     result, gradient = submission.lighten.probe(_lightened_with_slopes, _batch(dim, DAY))
     assert_matches(result, _batch(5 * dim, DAY))
@@ -398,7 +398,7 @@ def _folded_row(learner, row, norm):
 @pytest.mark.task("fold_batchnorm")
 @pytest.mark.lesson("Folding BatchNorm")
 def test_a_convolution_that_goes_round(submission):
-    """The convolution, dilated and padded in circles, makes 4, 5, 1, 2, 3 of 1 to 5; these less 3, doubled, plus 0.5."""
+    """The convolution, dilated and padded in circles, makes 4, 5, 1, 2, 3 of 1 to 5; less 3, doubled, plus 0.5."""
     found = submission.run(_folded_row, torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), DOUBLES)
     assert_matches(found, torch.tensor([2.5, 4.5, -3.5, -1.5, 0.5]), what="what the folded layer makes")
 

@@ -45,21 +45,20 @@ def _export_a_norm(learner):
     model.train()
     model[1].eval()
     modes = [module.training for module in model.modules()]
-    folder = tempfile.mkdtemp()
     torch.manual_seed(3)
     torch.rand(1)  # in the middle of a training, not at its start
     state = torch.get_rng_state()
-    learner.export_model(model, folder)
-    files = {}
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), "rb") as file:
-            content = bytearray(file.read())
-        files[name] = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
-    changed = []
-    if [module.training for module in model.modules()] != modes:
-        changed.append("the mode of a module")
-    if not torch.equal(torch.get_rng_state(), state):
-        changed.append("the state of torch's random numbers")
+    changed, files = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        learner.export_model(model, folder)
+        if [module.training for module in model.modules()] != modes:
+            changed.append("the mode of a module")
+        if not torch.equal(torch.get_rng_state(), state):
+            changed.append("the state of torch's random numbers")
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as file:
+                content = bytearray(file.read())
+            files[name] = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
     return files, changed
 
 
@@ -260,13 +259,13 @@ def _quantised(learner, content, pictures):
     import os
     import tempfile
 
-    here, there = tempfile.mkdtemp(), tempfile.mkdtemp()
-    paths = os.path.join(here, "float32.onnx"), os.path.join(there, "int8.onnx")
-    with open(paths[0], "wb") as file:
-        file.write(content.numpy().tobytes())
-    learner.quantise(paths[0], pictures, paths[1])
-    with open(paths[1], "rb") as file:
-        return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
+    with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
+        paths = os.path.join(here, "float32.onnx"), os.path.join(there, "int8.onnx")
+        with open(paths[0], "wb") as file:
+            file.write(content.numpy().tobytes())
+        learner.quantise(paths[0], pictures, paths[1])
+        with open(paths[1], "rb") as file:
+            return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
 
 
 def _plain_pictures():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -94,3 +96,15 @@ def test_a_file_in_hand_answers_batches_and_one_by_one(baseline: Callable[[str],
     assert torch.equal(engine.served(BATCHES[1]), 2 * BATCHES[1].relu())
     engine.hold(doubled_relu(rows=1))
     assert torch.equal(engine.one_by_one(BATCHES[1]), 2 * BATCHES[1].relu())
+
+
+def test_no_file_is_left(
+    baseline: Callable[[str], Submission], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written to be opened is gone again, also where it does not open."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    served.operators(baseline, doubled_relu())
+    served.answers(baseline, {"model.pt2": doubled_program()}, "model.pt2", BATCHES)
+    with pytest.raises(Finding, match="does not open"):
+        served.answers(baseline, {"model.onnx": as_tensor(b"no model")}, "model.onnx", [])
+    assert list(tmp_path.iterdir()) == []
