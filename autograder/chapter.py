@@ -21,6 +21,8 @@ from autograder.sections import Section, section_above
 
 STARTER_NAME = ".starter.ipynb"
 """The pristine copy of a released notebook, hidden from file browsers and from nbgrader."""
+WARM_KEY = "torch_clinic_warm"
+"""Where the pristine notebook's metadata lists modules that the warm process is to import for this chapter."""
 _COPY_SUFFIX = re.compile(r"(?: ?\(\d+\)|-Copy\d*|_copy\d*| - Copy)+$", re.IGNORECASE)
 
 
@@ -79,15 +81,14 @@ class Chapter:
         """The authored notebook's cells, with both sides of every region."""
         if self.source is None:
             raise ChapterError(f"{self.name}: the authored notebook is not part of a learner's copy.")
-        return _read_own(self.source / f"{self.name}.ipynb")
+        return self._pristine.cells
 
     @cached_property
     def starter(self) -> tuple[Cell, ...]:
         """The released notebook's cells, as no one has edited them."""
         if self.source is not None:
             return self.with_solutions({c.grade_id: planting.starter(c.source, c.grade_id) for c in self._solutions()})
-        assert self.exercise is not None
-        return _read_own(self.exercise / STARTER_NAME)
+        return self._pristine.cells
 
     @cached_property
     def solution(self) -> tuple[Cell, ...]:
@@ -105,6 +106,25 @@ class Chapter:
             if cell.is_grade:
                 tasks.append(Task(cell.grade_id, cell.points, solution_cell))
         return tuple(tasks)
+
+    @cached_property
+    def warm(self) -> tuple[str, ...]:
+        """The modules that the chapter's notebook names to be imported by the warm process: ours, never a learner's.
+
+        Raises :class:`ChapterError` where they are no list of names.
+        """
+        names = self._pristine.metadata.get(WARM_KEY, [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ChapterError(f"{self.name}: {WARM_KEY!r} in the notebook's metadata must be a list of module names.")
+        return tuple(names)
+
+    @cached_property
+    def _pristine(self) -> RawNotebook:
+        """The authored notebook, or, in a learner's copy, the starter that no one has edited."""
+        if self.source is not None:
+            return _read_own(self.source / f"{self.name}.ipynb")
+        assert self.exercise is not None
+        return _read_own(self.exercise / STARTER_NAME)
 
     @cached_property
     def starter_program(self) -> Program:
@@ -144,9 +164,9 @@ class Chapter:
         return [cell for cell in self.authored if cell.is_solution]
 
 
-def _read_own(path: Path) -> tuple[Cell, ...]:
+def _read_own(path: Path) -> RawNotebook:
     try:
-        return read(path).cells
+        return read(path)
     except SubmissionRefused as error:
         raise ChapterError(f"A file of the course itself is missing or damaged: {error} Run `make build`.") from None
 

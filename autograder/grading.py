@@ -184,7 +184,7 @@ class Grading:
         """Run the tests on a normalised submission; *owner* tells one learner's work from the next."""
         chosen = self._chosen(tasks)
         program = read_program(submission.cells)
-        session = Session(self.chapter, program, lambda role: self.host.runner(owner, role))
+        session = Session(self.chapter, program, lambda role: self.host.runner(owner, role, warm=self.chapter.warm))
         results = run_tests(session, self.files(), chosen, timed=self.timed)
         hardware = fingerprint(self.device, threads=1, isolation=self.host.isolation)
         return Part({task: tuple(found) for task, found in results.items()}, hardware)

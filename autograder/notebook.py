@@ -67,10 +67,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class RawNotebook:
-    """The cells of a file as they stand, and what had to be done to read it."""
+    """The cells of a file as they stand, what had to be done to read it, and its metadata."""
 
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read(path: Path) -> RawNotebook:
@@ -148,7 +149,12 @@ def parse(data: bytes, name: str = "notebook") -> RawNotebook:
         notes.append(
             f"The file has notebook format {str(version)[:20]} instead of 4; its cells were read all the same."
         )
-    return RawNotebook(tuple(cell for raw in cells if (cell := _cell(raw)) is not None), tuple(notes))
+    metadata = content.get("metadata")
+    return RawNotebook(
+        tuple(cell for raw in cells if (cell := _cell(raw)) is not None),
+        tuple(notes),
+        metadata if isinstance(metadata, dict) else {},
+    )
 
 
 def _number(digits: str) -> int:

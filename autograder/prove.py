@@ -110,7 +110,7 @@ def prove(
 def _cells_used(grading: Grading) -> dict[str, set[str]]:
     """The cells of the solution that each task's tests need."""
     chapter, program = grading.chapter, read_program(grading.chapter.solution)
-    session = Session(chapter, program, lambda role: grading.host.runner(program, role))
+    session = Session(chapter, program, lambda role: grading.host.runner(program, role, warm=chapter.warm))
     run_tests(session, grading.files(), [task.name for task in chapter.tasks], timed=False)
     return session.used_cells
 

@@ -106,13 +106,13 @@ class _Face:
             bound.submission = normalise(chapter.starter, notebook, path.name)
         except ClinicError as error:
             bound.refusal = str(error)
-            bound.session = Session(chapter, None, lambda role: self.host.runner())
+            bound.session = Session(chapter, None, lambda role: self.host.runner(warm=chapter.warm))
             return bound
         import torch
 
         torch.set_num_threads(1)  # as for a grade
         program = read_program(bound.submission.cells)
-        bound.session = Session(chapter, program, lambda role: self.host.runner(str(path), role))
+        bound.session = Session(chapter, program, lambda role: self.host.runner(str(path), role, warm=chapter.warm))
         return bound
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:

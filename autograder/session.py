@@ -314,7 +314,9 @@ def _printable(text: str) -> str:
 
 
 def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """*text* as a sentence begins, unless it begins with the name of a file or of something in code."""
+    first = text.partition(" ")[0].rstrip(".:,")
+    return text if "." in first or "`" in first else text[:1].upper() + text[1:]
 
 
 def load_module(path: Path) -> ModuleType:

@@ -199,8 +199,10 @@ class Host:
         """The backend in force; starts it where nothing runs yet."""
         return self._warm("submission").isolation
 
-    def runner(self, owner: object = None, role: str = "submission", threads: int = 1) -> WorkerRunner:
-        """A fork for *owner*, who plays *role* (``submission`` or ``baseline``).
+    def runner(
+        self, owner: object = None, role: str = "submission", threads: int = 1, warm: Sequence[str] = ()
+    ) -> WorkerRunner:
+        """A fork for *owner*, who plays *role* (``submission`` or ``baseline``), with the modules *warm* imported.
 
         Where the backend cannot hide one use from the next, a baseline gets a sandbox of its own, and a new owner a new
         one. Elsewhere one sandbox serves all; with no isolation, for code that is trusted, one serves all owners.
@@ -213,10 +215,10 @@ class Host:
         else:
             role = "submission"
         try:
-            return WorkerRunner(self._warm(role).use(threads))
+            return WorkerRunner(self._warm(role).use(threads, warm))
         except SandboxError:  # learner's code may have ended the warm process; a second failure is ours
             self._close(role)
-            return WorkerRunner(self._warm(role).use(threads))
+            return WorkerRunner(self._warm(role).use(threads, warm))
 
     def _warm(self, role: str) -> AnySandbox:
         if role not in self._sandboxes:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -43,11 +44,9 @@ def _zygote(control: socket.socket) -> None:
     import autograder.ranks  # noqa: F401
 
     prepare_zygote()
-    gc.collect()
-    gc.freeze()  # a collection in a fork would touch, and so copy, every page
+    own = _warm([])
     control.sendall(b'{"ready": true}\n')
     uses: dict[int, ForkedUse] = {}
-    own = own_bytes(os.getpid())
     wake, wakened = socket.socketpair()
     for end in (wake, wakened):
         end.setblocking(False)
@@ -73,6 +72,9 @@ def _zygote(control: socket.socket) -> None:
                     pid = _fork_use((control, wake, wakened), channel, request)
                     limits, alone = request["limits"], request["isolate"] == "namespaces"
                     uses[request["use"]] = ForkedUse(request["use"], pid, limits["memory"], limits["disk"], alone)
+                elif request["op"] == "warm":
+                    own = _warm(request["modules"])
+                    control.sendall(b'{"ack": true}\n')
                 elif request["op"] == "end":
                     if request["use"] in uses:
                         kill(uses[request["use"]].pid)
@@ -86,6 +88,16 @@ def _zygote(control: socket.socket) -> None:
     for use in uses.values():
         kill(use.pid)
     end_strays(set())
+
+
+def _warm(modules: list[str]) -> int:
+    """Import modules that a chapter names, for all forks to come; the bytes that this process holds afterwards."""
+    for name in modules:
+        with contextlib.suppress(Exception):  # what cannot be imported ahead is met, and told, where it is needed
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection in a fork would touch, and so copy, every page
+    return own_bytes(os.getpid())
 
 
 def _answer(operation: str, use: ForkedUse | None, uses: dict[int, ForkedUse]) -> dict[str, Any]:

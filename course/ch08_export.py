@@ -6,6 +6,7 @@
 #       extension: .py
 #       format_name: percent
 #       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3 (ipykernel)
 #     language: python
@@ -148,7 +149,7 @@ for _ in range(60):
     optimiser.zero_grad()
     F.cross_entropy(net(train_x[chosen]), train_y[chosen]).backward()
     optimiser.step()
-net.eval().requires_grad_(False)
+net = net.eval().requires_grad_(False)
 
 # %%
 branchy = TileNet(ByIf()).eval().requires_grad_(False)

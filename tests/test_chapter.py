@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autograder.chapter import STARTER_NAME, Chapter, Task, chapter_of, find_chapters, find_root, is_edited
+from autograder.chapter import STARTER_NAME, WARM_KEY, Chapter, Task, chapter_of, find_chapters, find_root, is_edited
 from autograder.errors import ChapterError, SubmissionRefused
 from autograder.notebook import Cell, RawNotebook, read
 
@@ -176,3 +176,29 @@ def test_the_courses_own_starter_and_solution_differ_in_every_solution_cell(chap
         assert (before.source != after.source) is before.is_solution
     assert sum(task.points for task in chapter.tasks) > 0
     assert read(chapter.folder / f"{chapter.name}.ipynb").notes == ()
+
+
+def test_a_chapter_names_modules_to_keep_warm(authored: Path, as_notebook: Callable[..., Any]) -> None:
+    """They come from the chapter's own notebook; where there is no list of names, it says so."""
+    path = authored / "solutions" / NAME / f"{NAME}.ipynb"
+    assert find_chapters(authored)[NAME].warm == ()
+    for value, expected in ((["json", "csv"], ("json", "csv")), ("json", None), ([1], None)):
+        content = as_notebook(CELLS)
+        content["metadata"][WARM_KEY] = value
+        path.write_text(json.dumps(content), encoding="utf-8")
+        chapter = find_chapters(authored)[NAME]
+        if expected is not None:
+            assert chapter.warm == expected
+            continue
+        with pytest.raises(ChapterError, match="must be a list of module names"):
+            chapter.warm  # noqa: B018
+
+
+def test_a_learners_copy_names_them_in_the_starter(released: Path, as_notebook: Callable[..., Any]) -> None:
+    """What stands in the notebook that learners edit does not count."""
+    folder = released / "exercises" / NAME
+    for name, value in ((f"{NAME}.ipynb", ["os"]), (STARTER_NAME, ["json"])):
+        content = as_notebook(STARTER)
+        content["metadata"][WARM_KEY] = value
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    assert find_chapters(released)[NAME].warm == ("json",)

@@ -142,8 +142,7 @@ def _describe(
 ) -> str:
     at = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape)) if error.dim() else ()
     place = f" at index {at}" if at else ""
-    got, wanted = left[at].item(), right[at].item()
-    values = f"got {got:.6g}, expected {wanted:.6g}"
+    values = "got {}, expected {}".format(*_told_apart(left[at].item(), right[at].item()))
     if (rtol or atol) and not _whole(left, right):
         values += f"; allowed: {atol:g} + {rtol:g} x |expected|"
     if error.numel() == 1:
@@ -152,6 +151,18 @@ def _describe(
     most = float(error.max())
     how_much = f"most by {most:.4g}{place}" if most < torch.inf else f"one of them{place}"
     return f"{what}: {share} differ from what was expected, {how_much} ({values})."
+
+
+def _told_apart(*numbers: complex) -> tuple[str, ...]:
+    """The numbers with six digits, or with as many as it takes for them to look different; equal ones with six."""
+    shown = tuple(f"{number:.6g}" for number in numbers)
+    if len(set(numbers)) == 1:
+        return shown
+    for digits in range(7, 18):  # 17 tell any two numbers in float64 apart
+        if len(set(shown)) > 1:
+            break
+        shown = tuple(f"{number:.{digits}g}" for number in numbers)
+    return shown
 
 
 def _whole(*tensors: torch.Tensor) -> bool:

@@ -32,8 +32,8 @@ from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
 
 _STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "ranks.py", "census.py", "confinement.py", "worker.py")
 """All that a worker itself needs of this package; nothing else of it can be read from inside ..."""
-_OFFERED = ("instruments.py", "pictures.py")
-"""... but what probes measure with, and the pictures and digits that a learner's own code may use."""
+_OFFERED = ("instruments.py", "pictures.py", "warm_onnx.py")
+"""... but what probes measure with, the pictures and digits that learners' own code may use, and what chapters warm."""
 START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 5.0
 _FORKED_AHEAD = 2
@@ -227,6 +227,7 @@ class Sandbox:
         self._exits: dict[int, dict[str, Any]] = {}
         self._buffer = b""
         self._spares: list[tuple[int, Use]] = []
+        self._warmed: set[str] = set()
         self._stage = Path(tempfile.mkdtemp(prefix="torch-clinic-"))
         self._stage.chmod(0o755)
         stage_worker(self._stage)
@@ -258,11 +259,18 @@ class Sandbox:
         """Whether uses are hidden from each other, so that one sandbox may serve several submissions."""
         return self._launch.isolate == "namespaces"
 
-    def use(self, threads: int = 1) -> Use:
+    def use(self, threads: int = 1, warm: Sequence[str] = ()) -> Use:
         """A fork of the warm process; *threads* is what torch may use in it.
 
-        The next ones are forked ahead, beside what is done with this one. Raises :class:`SandboxError`.
+        *warm* names modules that the warm process imports before, once: they run where all later forks come from, so
+        they must never be a learner's. The next forks are made ahead, beside what is done with this one. Raises
+        :class:`SandboxError`.
         """
+        if not self._warmed.issuperset(warm):
+            self.command({"op": "warm", "use": 0, "modules": list(warm)})
+            self._warmed.update(warm)
+            while self._spares:  # they were forked without
+                self._spares.pop()[1].close()
         while self._spares and self._spares[0][0] != threads:
             self._spares.pop(0)[1].close()
         use = self._spares.pop(0)[1] if self._spares else self._fork(threads)

@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,8 @@ class SingleUseSandbox:
         self._stage = Path(tempfile.mkdtemp(prefix="torch-clinic-"))
         stage_worker(self._stage)
 
-    def use(self, threads: int = 1) -> Use:
-        """A new process; raises :class:`SandboxError` where it does not come up."""
+    def use(self, threads: int = 1, warm: Sequence[str] = ()) -> Use:
+        """A new process, with nothing in it that could be kept warm; raises :class:`SandboxError` on failure."""
         number = next(self._numbers)
         token = secrets.token_hex(16)
         limits = json.dumps({**asdict(self.limits), "own_processes": False})

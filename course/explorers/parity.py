@@ -407,8 +407,10 @@ class ParityDrawing:
         self._bad = PolyCollection([], facecolors=style.ORANGE, edgecolors=style.INK, hatch="///", animated=True)
         for bars in (self._good, self._bad):
             self._bars_axes.add_collection(bars)
+        paper = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.5}  # so that the budget does not cross a word
         self._labels = [
-            self._bars_axes.text(0, -row, "", fontsize=9, va="center", animated=True) for row in range(len(NODES))
+            self._bars_axes.text(0, -row, "", fontsize=9, va="center", animated=True, bbox=paper)
+            for row in range(len(NODES))
         ]
         (self._mark,) = self._line.plot(
             [0], [0.5], "v", color=style.INK, markeredgecolor=style.PAPER, markersize=12, animated=True
@@ -493,7 +495,11 @@ class ParityExplorer:
             style=label,
         )
         self.picture = widgets.ToggleButtons(
-            options=PICTURES, value=picture, description="picture", style=label | {"button_width": "90px"}
+            options=PICTURES,
+            value=picture,
+            description="picture",
+            layout=widgets.Layout(width="360px"),
+            style=label | {"button_width": "90px"},
         )
         self.brightness = widgets.SelectionSlider(
             options=BRIGHTNESSES,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from autograder.checks import assert_matches
+from autograder.checks import assert_matches, served
 from autograder.errors import Finding
 
 # --- to_input ---------------------------------------------------------------------------------------------------------
@@ -62,25 +62,6 @@ def test_two_pixels_become_four(submission):
 # --- in the engine ----------------------------------------------------------------------------------------------------
 # What has been exported is served in another process, which has neither the notebook nor its operators.
 
-SERVING = '''
-import io
-
-
-def serve_onnx(content, inputs):
-    """What ONNX Runtime makes of each of the inputs."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(content.cpu().numpy().tobytes())
-    name = session.get_inputs()[0].name
-    return [torch.from_numpy(session.run(None, {name: x.cpu().numpy()})[0]) for x in inputs]
-
-
-def serve_pt2(content, inputs):
-    """What the program in a .pt2 file makes of each of the inputs."""
-    module = torch.export.load(io.BytesIO(content.cpu().numpy().tobytes())).module()
-    return [module(x.cpu()) for x in inputs]
-'''
-
 
 def _once(submission, name, make):
     """What `make` gives, made once for all tests of a task: an export takes a second or two."""
@@ -116,6 +97,16 @@ def test_gradients_around_the_limits(submission):
     gradient = submission.soft_clip.probe(_slopes, AROUND, 2.0, torch.full((8,), 10.0))
     expected = torch.tensor([1.0, 1.0, 10.0, 10.0, 10.0, 10.0, 1.0, 1.0])
     assert_matches(gradient, expected, what="the gradient")
+
+
+@pytest.mark.task("soft_clip")
+@pytest.mark.lesson("Operators that the engine has not")
+def test_enormous_numbers(submission):
+    """Of 1e30 and of -70 million no more is left than the limit, 0.75 and -0.75 exactly; they learn on at a tenth."""
+    enormous = torch.tensor([1e30, -7e7])
+    assert_matches(submission.soft_clip(enormous, 0.75), torch.tensor([0.75, -0.75]), rtol=0, atol=0)
+    gradient = submission.soft_clip.probe(_slopes, enormous, 0.75, torch.full((2,), 10.0))
+    assert_matches(gradient, torch.ones(2), what="the gradient")
 
 
 @pytest.mark.task("soft_clip")
@@ -156,8 +147,8 @@ def test_clips_in_the_engine(submission, baseline):
     content = _once(submission, "clip", lambda: submission.run(_clip_to_onnx, torch.zeros(3, 1), 2.0))
     if isinstance(content, str):
         raise AssertionError(f"the exporter refuses it: {content}")
-    (served,) = baseline(SERVING).serve_onnx(content, [AROUND[:, None].clone()])
-    assert_matches(served, LIMITED[:, None], rtol=0, atol=0, what="what the engine gives")
+    (found,) = served.answers(baseline, {"model.onnx": content}, "model.onnx", [AROUND[:, None].clone()], names=())
+    assert_matches(found, LIMITED[:, None], rtol=0, atol=0, what="what the engine gives")
 
 
 # --- lighten ----------------------------------------------------------------------------------------------------------
@@ -207,6 +198,17 @@ def test_with_the_cap_on(submission):
         assert_matches(gradient, torch.ones_like(batch), what="the gradient")
 
 
+@pytest.mark.task("lighten")
+@pytest.mark.pitfall("E1")
+@pytest.mark.lesson("The example took one branch")
+def test_what_a_dark_picture_learns(submission):
+    """Where nothing reaches 1, a dark picture gets the mean 0.5 whatever is in it: the gradient of the sum is 0."""
+    dim = torch.tensor([[0.05, 0.1], [0.1, 0.15]])
+    result, gradient = submission.lighten.probe(_lightened_with_slopes, _batch(dim, DAY))
+    assert_matches(result, _batch(5 * dim, DAY))
+    assert_matches(gradient, _batch(torch.zeros(2, 2), torch.ones(2, 2)), atol=1e-4, what="the gradient")
+
+
 def _lighten_to_pt2(learner, example):
     """The bytes of a .pt2 file of `lighten`, with batch, height and width left open."""
     import io
@@ -231,9 +233,9 @@ def test_exported_by_day_served_at_night(submission, baseline):
     """Exported with bright pictures as the example, it brightens dark ones as well, in batches of 1, 2 and 5."""
     content = _once(submission, "by day", lambda: submission.run(_lighten_to_pt2, DAY.repeat(2, 1, 4, 6)))
     batches = [_batch(NIGHT), _batch(DAY, NIGHT), _batch(NIGHT, DAY, CAP, DAY, NIGHT)]
-    served = baseline(SERVING).serve_pt2(content, batches)
+    found = served.answers(baseline, {"model.pt2": content}, "model.pt2", batches)
     expected = [_batch(LIT), _batch(DAY, LIT), _batch(LIT, DAY, CAP, DAY, LIT)]
-    assert_matches(served, expected, what="what is served")
+    assert_matches(found, expected, what="what is served")
 
 
 # --- load_model -------------------------------------------------------------------------------------------------------
@@ -380,3 +382,41 @@ def test_in_the_middle_of_training(submission):
     if found is not None:
         raise Finding("a BatchNorm in train mode was folded")
     assert training, "the BatchNorm is in eval mode now"
+
+
+def _folded_row(learner, row, norm):
+    """A row of numbers after a folded convolution that moves each one two places on, around the end."""
+    conv = torch.nn.Conv2d(1, 1, (1, 3), padding=(0, 2), dilation=(1, 2), padding_mode="circular", bias=False)
+    layer = torch.nn.BatchNorm2d(1, eps=norm["eps"]).eval()
+    with torch.no_grad():
+        conv.weight.copy_(torch.tensor([1.0, 0.0, 0.0]))
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            getattr(layer, name).fill_(norm[name])
+        return learner.fold_batchnorm(conv, layer)(row[None, None, None])[0, 0, 0]
+
+
+@pytest.mark.task("fold_batchnorm")
+@pytest.mark.lesson("Folding BatchNorm")
+def test_a_convolution_that_goes_round(submission):
+    """The convolution, dilated and padded in circles, makes 4, 5, 1, 2, 3 of 1 to 5; less 3, doubled, plus 0.5."""
+    found = submission.run(_folded_row, torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), DOUBLES)
+    assert_matches(found, torch.tensor([2.5, 4.5, -3.5, -1.5, 0.5]), what="what the folded layer makes")
+
+
+def _without_statistics(learner, training):
+    layer = torch.nn.BatchNorm2d(1, track_running_stats=False).train(training)
+    try:
+        learner.fold_batchnorm(torch.nn.Conv2d(1, 1, 1), layer)
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.task("fold_batchnorm")
+@pytest.mark.pitfall("E6")
+@pytest.mark.lesson("Folding BatchNorm")
+@pytest.mark.parametrize("training", (True, False), ids=("train", "eval"))
+def test_a_norm_that_keeps_no_statistics(submission, training):
+    """A BatchNorm with `track_running_stats=False` uses those of the batch in either mode: a ValueError."""
+    if not submission.run(_without_statistics, training):
+        raise Finding("a BatchNorm that keeps no running statistics was folded")

@@ -6,65 +6,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from autograder.checks import assert_matches
+from autograder.checks import assert_matches, served
 from autograder.errors import Finding, LearnerError
-
-SERVER = '''
-import os
-import tempfile
-
-import onnx
-import onnxruntime
-
-
-def opened(folder, name):
-    """A served file as a function of pictures."""
-    path = os.path.join(folder, name)
-    if name.endswith(".pt2"):
-        return torch.export.load(path).module()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    options.optimized_model_filepath = os.path.join(folder, "as computed.onnx")
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda pictures: torch.from_numpy(session.run(["logits"], {"pictures": pictures.numpy()})[0])
-
-
-def written(files):
-    """A new folder with these files."""
-    folder = tempfile.mkdtemp()
-    for name, content in files.items():
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(content.numpy().tobytes())
-    return folder
-
-
-def answers(files, name, batches):
-    """What is served for each batch, or the name of the exception; None where the file does not open."""
-    try:
-        serve = opened(written(files), name)
-    except Exception:
-        return None
-    found = []
-    with torch.no_grad():
-        for pictures in batches:
-            try:
-                found.append(serve(pictures))
-            except Exception as error:
-                found.append(type(error).__name__)
-    return found
-
-
-def operators(content):
-    """How often each operator occurs in what ONNX Runtime makes of a file."""
-    folder = written({"model.onnx": content})
-    opened(folder, "model.onnx")
-    counts = {}
-    for node in onnx.load(os.path.join(folder, "as computed.onnx")).graph.node:
-        counts[node.op_type] = counts.get(node.op_type, 0) + 1
-    return counts
-'''
-"""Those who serve: another process, which knows bytes and nothing else."""
 
 
 def _once(submission, name, make):
@@ -102,21 +45,20 @@ def _export_a_norm(learner):
     model.train()
     model[1].eval()
     modes = [module.training for module in model.modules()]
-    folder = tempfile.mkdtemp()
     torch.manual_seed(3)
     torch.rand(1)  # in the middle of a training, not at its start
     state = torch.get_rng_state()
-    learner.export_model(model, folder)
-    files = {}
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), "rb") as file:
-            content = bytearray(file.read())
-        files[name] = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
-    changed = []
-    if [module.training for module in model.modules()] != modes:
-        changed.append("the mode of a module")
-    if not torch.equal(torch.get_rng_state(), state):
-        changed.append("the state of torch's random numbers")
+    changed, files = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        learner.export_model(model, folder)
+        if [module.training for module in model.modules()] != modes:
+            changed.append("the mode of a module")
+        if not torch.equal(torch.get_rng_state(), state):
+            changed.append("the state of torch's random numbers")
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as file:
+                content = bytearray(file.read())
+            files[name] = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
     return files, changed
 
 
@@ -130,16 +72,12 @@ def _of_one_colour(n, height, width):
 OF_ONE_COLOUR = torch.tensor([1.0, 2.0]).repeat(100)
 
 
-def _check_answers(files, name, found, sizes):
-    if name not in files:
-        raise Finding(f"there is no {name} in the folder")
-    if found is None:
-        raise Finding(f"{name} does not open")
-    for size, answer in zip(sizes, found, strict=True):
-        if isinstance(answer, str):
-            raise Finding(f"{name} has no answer to {size[0]} picture(s) of {size[1]} by {size[2]}: {answer}")
-        what = f"what {name} answers to {size[0]} picture(s) of {size[1]} by {size[2]}"
-        assert_matches(answer, OF_ONE_COLOUR.expand(size[0], 200), rtol=1e-4, atol=1e-4, what=what)
+def _check_answers(baseline, files, sizes):
+    for name in ("model.pt2", "model.onnx"):
+        found = served.answers(baseline, files, name, [_of_one_colour(*size) for size in sizes])
+        for size, answer in zip(sizes, found, strict=True):
+            what = f"what {name} answers to {size[0]} picture(s) of {size[1]} by {size[2]}"
+            assert_matches(answer, OF_ONE_COLOUR.expand(size[0], 200), rtol=1e-4, atol=1e-4, what=what)
 
 
 @pytest.mark.task("export_model")
@@ -148,10 +86,7 @@ def _check_answers(files, name, found, sizes):
 def test_two_pictures_of_one_colour(submission, baseline):
     """BatchNorm has mean 1 and deviation 2: two pictures full of 3, 5 and 1 have logits of 1 + 0 and 2, in turn."""
     files, _ = _once(submission, "of a norm", lambda: submission.run(_export_a_norm))
-    sizes = [(2, 32, 40)]
-    for name in ("model.pt2", "model.onnx"):
-        found = baseline(SERVER).answers(files, name, [_of_one_colour(*size) for size in sizes])
-        _check_answers(files, name, found, sizes)
+    _check_answers(baseline, files, [(2, 32, 40)])
 
 
 @pytest.mark.task("export_model")
@@ -160,10 +95,7 @@ def test_two_pictures_of_one_colour(submission, baseline):
 def test_one_picture_and_other_sizes(submission, baseline):
     """One picture alone, five pictures, small and square ones: all have the same logits."""
     files, _ = _once(submission, "of a norm", lambda: submission.run(_export_a_norm))
-    sizes = [(1, 32, 40), (5, 16, 19), (3, 48, 48), (1, 16, 16)]
-    for name in ("model.pt2", "model.onnx"):
-        found = baseline(SERVER).answers(files, name, [_of_one_colour(*size) for size in sizes])
-        _check_answers(files, name, found, sizes)
+    _check_answers(baseline, files, [(1, 32, 40), (5, 16, 19), (3, 48, 48), (1, 16, 16)])
 
 
 @pytest.mark.task("export_model")
@@ -174,8 +106,7 @@ def test_each_file_opens_alone(submission, baseline):
     files, _ = _once(submission, "of a norm", lambda: submission.run(_export_a_norm))
     assert_matches(sorted(files), ["model.onnx", "model.pt2"], what="the files in the folder")
     for name in ("model.pt2", "model.onnx"):
-        if baseline(SERVER).answers({name: files[name]}, name, []) is None:
-            raise Finding(f"{name} alone, without what else was written, does not open")
+        served.answers(baseline, {name: files[name]}, name, [])
 
 
 @pytest.mark.task("export_model")
@@ -328,13 +259,13 @@ def _quantised(learner, content, pictures):
     import os
     import tempfile
 
-    here, there = tempfile.mkdtemp(), tempfile.mkdtemp()
-    paths = os.path.join(here, "float32.onnx"), os.path.join(there, "int8.onnx")
-    with open(paths[0], "wb") as file:
-        file.write(content.numpy().tobytes())
-    learner.quantise(paths[0], pictures, paths[1])
-    with open(paths[1], "rb") as file:
-        return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
+    with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
+        paths = os.path.join(here, "float32.onnx"), os.path.join(there, "int8.onnx")
+        with open(paths[0], "wb") as file:
+            file.write(content.numpy().tobytes())
+        learner.quantise(paths[0], pictures, paths[1])
+        with open(paths[1], "rb") as file:
+            return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
 
 
 def _plain_pictures():
@@ -351,10 +282,8 @@ def _logits_of_plain_pictures(submission, baseline):
     pictures = _plain_pictures()
     small = _once(submission, "of channels", lambda: submission.run(_quantised, content, pictures))
     inputs = baseline("starter").prepared(pictures)
-    found = baseline(SERVER).answers({"int8.onnx": small}, "int8.onnx", [inputs])
-    if found is None or isinstance(found[0], str):
-        raise Finding("the new file does not open, or does not answer")
-    return small, found[0], inputs.mean(dim=(2, 3))
+    (found,) = served.answers(baseline, {"int8.onnx": small}, "int8.onnx", [inputs])
+    return small, found, inputs.mean(dim=(2, 3))
 
 
 @pytest.mark.task("quantise")
@@ -372,7 +301,7 @@ def test_grey_pictures_keep_their_values(submission, baseline):
 def test_the_convolution_is_computed_in_int8(submission, baseline):
     """In what ONNX Runtime makes of the file there is one convolution, in int8."""
     small, found, _ = _logits_of_plain_pictures(submission, baseline)
-    counts = baseline(SERVER).operators(small)
+    counts = served.operators(baseline, small)
     assert found.shape == (16, 3), f"the logits have the shape {tuple(found.shape)}"
     if counts.get("QLinearConv", 0) != 1 or any(name in counts for name in ("Conv", "FusedConv")):
         raise Finding(
@@ -395,7 +324,7 @@ def test_an_edge_and_a_blur_in_one_layer(submission, baseline):
     )
     small = submission.run(_quantised, content, pictures)
     inputs = baseline("starter").prepared(pictures)
-    (found,) = baseline(SERVER).answers({"int8.onnx": small}, "int8.onnx", [inputs])
+    (found,) = served.answers(baseline, {"int8.onnx": small}, "int8.onnx", [inputs])
     green = inputs[:, 1, 0, :]
     # the mean of a blur is nearly the mean of green; that of an edge is 32 times the mean gain over two pixels
     expected = torch.stack([green[:, 1:-1].mean(dim=1), 32 * (green[:, 2:] - green[:, :-2]).mean(dim=1)], dim=1)

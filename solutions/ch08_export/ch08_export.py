@@ -9,6 +9,8 @@
 #     display_name: Python 3 (ipykernel)
 #     language: python
 #     name: python3
+#   torch_clinic_warm:
+#   - autograder.warm_onnx
 # ---
 
 # %% [markdown]
@@ -775,8 +777,8 @@ def export_model(model, folder):
     Both files answer pictures of any n from 1 and any h and w from 16 on, h and w different or not. The answers are
     those of the model in eval mode; the largest difference is below 1e-4 of the largest logit. Each file is complete:
     it works in a process that has neither the other file nor the model's class, and nothing else is in the folder. In
-    `model.onnx` the input is called "pictures" and the output "logits", and one small picture is answered at least 1.5
-    times as fast as by the model in PyTorch, both on one thread.
+    `model.onnx` the input is called "pictures" and the output "logits", and one small picture is answered at least
+    twice as fast as by the model in PyTorch, both on one thread.
 
     Afterwards the model is as it was: the mode of each module, parameters, `requires_grad`, gradients and buffers. So
     is the state of torch's random numbers. Returns None.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,10 @@ from autograder.checks.outputs import DEFAULT_TOLERANCES
 from autograder.report import Figure
 
 x = torch.arange(6.0).reshape(2, 3)
+
+
+def double(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
@@ -163,3 +168,18 @@ def test_a_match_leaves_no_figure() -> None:
     figures.taken()
     assert_matches(x, x.clone())
     assert figures.taken() == ()
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "message"),
+    [
+        (0.7 + 1e-8, 0.7, "got 0.70000001, expected 0.7"),
+        (1 / 3 + 1e-12, 1 / 3, "got 0.333333333334, expected 0.333333333333"),
+        (1.0 + 2.0**-52, 1.0, "got 1.0000000000000002, expected 1"),
+        (0.25, 0.75, "got 0.25, expected 0.75"),
+        (math.nan, 0.7, "got nan, expected 0.7"),
+    ],
+)
+def test_numbers_are_shown_with_as_many_digits_as_tell_them_apart(actual: float, expected: float, message: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(message) + ";"):
+        assert_matches(double(actual), double(expected), rtol=1e-17, atol=0)

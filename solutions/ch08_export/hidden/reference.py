@@ -97,10 +97,11 @@ def network_logits(state, pictures):
         x = (x - mean[:, None, None]) / (var[:, None, None] + 1e-5).sqrt()
         return x * scale[:, None, None] + shift[:, None, None]
 
-    x = F.conv2d(pictures.double() - w["shift"], w["first.weight"], w["first.bias"], stride=2, padding=1)
-    x = normalised(x, "first_norm").relu()
-    x = F.conv2d(x, w["second.weight"], stride=2, padding=1)
-    x = normalised(x, "second_norm").relu()
+    x = torch.stack([3 * picture + 2 if picture.mean() < -0.5 else picture for picture in pictures.double()])
+    x = x - w["shift"]
+    for i, stride in enumerate((2, 2, 1, 1, 1, 1)):
+        x = F.conv2d(x, w[f"convs.{i}.weight"], w.get(f"convs.{i}.bias"), stride=stride, padding=1)
+        x = normalised(x, f"norms.{i}").relu()
     return F.linear(x.mean(dim=(2, 3)), w["head.weight"], w["head.bias"])
 
 

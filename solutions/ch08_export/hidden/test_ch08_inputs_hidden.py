@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from autograder.checks import assert_gradients_match, assert_leaves_inputs_alone, assert_matches
+from autograder.checks import assert_gradients_match, assert_leaves_inputs_alone, assert_matches, served
 from autograder.errors import Finding
 
 # --- to_input ---------------------------------------------------------------------------------------------------------
@@ -82,25 +82,6 @@ def test_picture_stays_as_it_is(submission):
 
 
 # --- in the engine ----------------------------------------------------------------------------------------------------
-
-SERVING = '''
-import io
-
-
-def serve_onnx(content, inputs):
-    """What ONNX Runtime makes of each of the inputs."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(content.cpu().numpy().tobytes())
-    name = session.get_inputs()[0].name
-    return [torch.from_numpy(session.run(None, {name: x.cpu().numpy()})[0]) for x in inputs]
-
-
-def serve_pt2(content, inputs):
-    """What the program in a .pt2 file makes of each of the inputs."""
-    module = torch.export.load(io.BytesIO(content.cpu().numpy().tobytes())).module()
-    return [module(x.cpu()) for x in inputs]
-'''
 
 
 def _once(submission, name, make):
@@ -221,8 +202,9 @@ def test_a_network_in_the_engine(submission, reference, baseline):
     weight = torch.randn(4, 3, 3, 3, generator=generator)
     batches = [torch.randn(n, 3, *size, generator=generator) for n, size in ((1, (8, 8)), (5, (11, 20)), (2, (8, 9)))]
     content = _once(submission, "network", lambda: submission.run(_network_to_onnx, weight, 1.5))
-    served = baseline(SERVING).serve_onnx(content, [*batches, 1e4 * batches[0]])
-    for x, result in zip([*batches, 1e4 * batches[0]], served, strict=True):
+    batches.append(1e4 * batches[0])
+    found = served.answers(baseline, {"model.onnx": content}, "model.onnx", batches, names=())
+    for x, result in zip(batches, found, strict=True):
         y = reference.soft_clip(torch.nn.functional.conv2d(x.double(), weight.double()), 1.5).mean(dim=(2, 3))
         assert_matches(result, y.float(), rtol=0, atol=1e-5, what="what the engine gives")
 
@@ -329,9 +311,9 @@ def test_served_on_both_branches(submission, reference, baseline, format, exampl
         _pictures(seed, n, (3, *size)) for seed, (n, size) in enumerate(((1, (8, 8)), (2, (9, 31)), (6, (20, 7))))
     ]
     batches.append(batches[-1][1:2])
-    serving = baseline(SERVING)
-    served = (serving.serve_pt2 if format == "pt2" else serving.serve_onnx)(content, batches)
-    for x, result in zip(batches, served, strict=True):
+    name = f"model.{format}"
+    found = served.answers(baseline, {name: content}, name, batches, names=())
+    for x, result in zip(batches, found, strict=True):
         assert_matches(result, reference.lighten(x), rtol=1e-4, atol=1e-5, what="what is served")
 
 

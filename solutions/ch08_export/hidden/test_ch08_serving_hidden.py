@@ -1,5 +1,6 @@
 """Hidden tests of exercise 8, sections 6 to 9: other models and pictures, all promises of the docstrings, speed."""
 
+import itertools
 import random
 from functools import cache
 from pathlib import Path
@@ -8,86 +9,18 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from autograder.checks import assert_faster, assert_matches
+from autograder.checks import assert_faster, assert_matches, served
 from autograder.checks.speedup import LEAST_RATIO
 from autograder.errors import Finding, LearnerError
 from autograder.figures import leave, rounded
 from autograder.report import Figure
 from autograder.variants import read_variants
 
-SERVED_RATIO = 2.25
-"""How many times as fast ONNX Runtime answers one small picture as the network below does in PyTorch, on one thread."""
+SERVED_RATIO = 4
+"""How many times as fast ONNX Runtime answers small pictures, one by one, as the network below does in PyTorch.
 
-SERVER = '''
-import os
-import tempfile
-import time
-
-import onnx
-import onnxruntime
-
-
-def opened(folder, name):
-    """A served file as a function of pictures."""
-    path = os.path.join(folder, name)
-    if name.endswith(".pt2"):
-        return torch.export.load(path).module()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    options.optimized_model_filepath = os.path.join(folder, "as computed.onnx")
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda pictures: torch.from_numpy(session.run(["logits"], {"pictures": pictures.numpy()})[0])
-
-
-def written(files):
-    """A new folder with these files."""
-    folder = tempfile.mkdtemp()
-    for name, content in files.items():
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(content.numpy().tobytes())
-    return folder
-
-
-def answers(files, name, batches):
-    """What is served for each batch, or the name of the exception; None where the file does not open."""
-    try:
-        serve = opened(written(files), name)
-    except Exception:
-        return None
-    found = []
-    with torch.no_grad():
-        for pictures in batches:
-            try:
-                found.append(serve(pictures))
-            except Exception as error:
-                found.append(type(error).__name__)
-    return found
-
-
-def operators(content):
-    """How often each operator occurs in what ONNX Runtime makes of a file."""
-    folder = written({"model.onnx": content})
-    opened(folder, "model.onnx")
-    counts = {}
-    for node in onnx.load(os.path.join(folder, "as computed.onnx")).graph.node:
-        counts[node.op_type] = counts.get(node.op_type, 0) + 1
-    return counts
-
-
-held = {}
-
-
-def hold(content):
-    """Open a file for `served`."""
-    held["serve"] = opened(written({"model.onnx": content}), "model.onnx")
-
-
-def served(pictures):
-    """What the file in hand answers."""
-    return held["serve"](pictures)
-'''
-"""Those who serve: another process, which knows bytes and nothing else."""
+On one thread it is 6 times and more (lower quartile). The docstring promises twice, the root of this figure.
+"""
 
 
 def _once(submission, name, make):
@@ -103,19 +36,6 @@ def _once(submission, name, make):
     return value
 
 
-def _answers(baseline, files, name, batches):
-    """What a process that has nothing but these files answers to each batch; tensors."""
-    if name not in files:
-        raise Finding(f"there is no {name} in the folder")
-    found = baseline(SERVER).answers(files, name, batches)
-    if found is None:
-        raise Finding(f"{name} does not open")
-    for answer in found:
-        if isinstance(answer, str):
-            raise Finding(f"{name} has no answer to some pictures")
-    return found
-
-
 # --- export_model -----------------------------------------------------------------------------------------------------
 
 NETWORK = '''
@@ -123,21 +43,22 @@ from torch import nn
 
 
 class Network(nn.Module):
-    """Two convolutions with BatchNorm and dropout behind them, and a buffer of its own."""
+    """A branch for dark pictures, convolutions with BatchNorm, dropout, and a buffer of its own."""
 
     def __init__(self):
         super().__init__()
         self.register_buffer("shift", torch.zeros(3, 1, 1))
-        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
-        self.first_norm = nn.BatchNorm2d(8)
-        self.second = nn.Conv2d(8, 24, 3, stride=2, padding=1, bias=False)
-        self.second_norm = nn.BatchNorm2d(24)
+        sizes = zip((3, 8, 16, 16, 16, 16), (8, 16, 16, 16, 16, 24), (2, 2, 1, 1, 1, 1))
+        self.convs = nn.ModuleList(nn.Conv2d(i, o, 3, stride=s, padding=1, bias=o == 8) for i, o, s in sizes)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(conv.out_channels) for conv in self.convs)
         self.dropout = nn.Dropout(0.4)
         self.head = nn.Linear(24, 5)
 
     def forward(self, pictures):
-        x = self.first_norm(self.first(pictures - self.shift)).relu()
-        x = self.second_norm(self.second(x)).relu()
+        dark = pictures.mean(dim=(1, 2, 3), keepdim=True) < -0.5
+        x = torch.where(dark, 3 * pictures + 2, pictures) - self.shift
+        for conv, norm in zip(self.convs, self.norms):
+            x = norm(conv(x)).relu()
         return self.head(self.dropout(x.mean(dim=(2, 3))))
 
 
@@ -152,14 +73,14 @@ held = {}
 
 
 def hold(state):
-    """Make a network for `in_torch`."""
+    """Make a network for `one_by_one`."""
     held["network"] = network(state).eval()
 
 
-def in_torch(pictures):
-    """What it answers, in PyTorch."""
+def one_by_one(pictures):
+    """What it answers, in PyTorch, where each of the pictures comes by itself."""
     with torch.no_grad():
-        return held["network"](pictures)
+        return torch.cat([held["network"](picture) for picture in pictures.split(1)])
 '''
 
 
@@ -170,25 +91,17 @@ def _state(seed):
     def draw(*shape):
         return torch.randn(shape, generator=generator)
 
-    def norm(name, n):
-        return {
-            f"{name}.weight": 1 + 0.3 * draw(n),
-            f"{name}.bias": 0.3 * draw(n),
-            f"{name}.running_mean": 0.5 * draw(n),
-            f"{name}.running_var": draw(n).exp(),
-            f"{name}.num_batches_tracked": torch.tensor(7),
+    state = {"shift": draw(3, 1, 1), "convs.0.bias": 0.3 * draw(8), "head.weight": draw(5, 24), "head.bias": draw(5)}
+    for i, (n_in, n_out) in enumerate(itertools.pairwise((3, 8, 16, 16, 16, 16, 24))):
+        state |= {
+            f"convs.{i}.weight": draw(n_out, n_in, 3, 3) / (3 * n_in**0.5),
+            f"norms.{i}.weight": 1 + 0.3 * draw(n_out),
+            f"norms.{i}.bias": 0.3 * draw(n_out),
+            f"norms.{i}.running_mean": 0.5 * draw(n_out),
+            f"norms.{i}.running_var": draw(n_out).exp(),
+            f"norms.{i}.num_batches_tracked": torch.tensor(7),
         }
-
-    return {
-        "shift": draw(3, 1, 1),
-        "first.weight": 0.3 * draw(8, 3, 3, 3),
-        "first.bias": 0.3 * draw(8),
-        **norm("first_norm", 8),
-        "second.weight": 0.15 * draw(24, 8, 3, 3),
-        **norm("second_norm", 24),
-        "head.weight": draw(5, 24),
-        "head.bias": draw(5),
-    }
+    return state
 
 
 def _export(learner, source, state):
@@ -199,8 +112,8 @@ def _export(learner, source, state):
     namespace = {"torch": torch}
     exec(source, namespace)
     network = namespace["network"](state).train()
-    network.second_norm.eval()
-    network.first.weight.requires_grad_(False)
+    network.norms[1].eval()
+    network.convs[0].weight.requires_grad_(False)
     network.head.weight.grad = torch.full_like(network.head.weight, 2.0)
     network.head.bias.grad = torch.full_like(network.head.bias, -1.0)
 
@@ -221,14 +134,14 @@ def _export(learner, source, state):
     torch.manual_seed(11)
     torch.rand(1)  # in the middle of a training, not at its start
     before = snapshot()
-    folder = tempfile.mkdtemp()
-    learner.export_model(network, folder)
-    after = snapshot()
     files = {}
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), "rb") as file:
-            content = bytearray(file.read())
-        files[name] = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
+    with tempfile.TemporaryDirectory() as folder:
+        learner.export_model(network, folder)
+        after = snapshot()
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as file:
+                content = bytearray(file.read())
+            files[name] = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
     return files, [name for name in before if not same(before[name], after[name])]
 
 
@@ -239,12 +152,15 @@ def _exported(submission):
 
 
 def _pictures(seed, n, height, width):
-    return torch.randn(n, 3, height, width, generator=torch.Generator().manual_seed(seed))
+    """Prepared pictures on either side of the branch: means of about -1 and 0, beginning with either one."""
+    pictures = torch.randn(n, 3, height, width, generator=torch.Generator().manual_seed(seed))
+    pictures[seed % 2 :: 2] -= 1
+    return pictures
 
 
 def _check_parity(reference, baseline, state, files, batches):
     for name in ("model.pt2", "model.onnx"):
-        found = _answers(baseline, files, name, [*batches, *batches])
+        found = served.answers(baseline, files, name, [*batches, *batches])
         for pictures, first, second in zip(batches, found[: len(batches)], found[len(batches) :], strict=True):
             expected = reference.network_logits(state, pictures).float()
             if first.shape != expected.shape or first.dtype != torch.float32:
@@ -260,7 +176,7 @@ def _check_parity(reference, baseline, state, files, batches):
 @pytest.mark.pitfall("E5")
 @pytest.mark.lesson("Train mode goes along")
 def test_a_hundred_pictures(submission, baseline, reference):
-    """A hundred pictures in pairs, in another process, twice: both files answer as the model does in eval mode."""
+    """A hundred pictures in pairs, dark and bright, in another process, twice: both files answer as the model does."""
     state, files, _ = _exported(submission)
     batches = list(_pictures(22, 100, 32, 40).split(2))
     _check_parity(reference, baseline, state, files, batches)
@@ -273,7 +189,8 @@ def test_any_number_and_size_of_pictures(submission, baseline, reference):
     """Both files answer batches of one, two, five and more pictures, of even and odd sizes, square or not."""
     state, files, _ = _exported(submission)
     sizes = ((1, 32, 32), (2, 16, 16), (5, 33, 57), (1, 17, 16), (11, 64, 24), (3, 40, 32), (1, 32, 40))
-    _check_parity(reference, baseline, state, files, [_pictures(23, *size) for size in sizes])
+    batches = [_pictures(seed, *size) for seed in (23, 24) for size in sizes]
+    _check_parity(reference, baseline, state, files, batches)
 
 
 @pytest.mark.task("export_model")
@@ -285,7 +202,7 @@ def test_each_file_is_complete(submission, baseline, reference):
     if sorted(files) != ["model.onnx", "model.pt2"]:
         raise Finding(f"there are {len(files)} files in the folder; expected: model.onnx and model.pt2 alone")
     for name in ("model.pt2", "model.onnx"):
-        _answers(baseline, {name: files[name]}, name, [_pictures(24, 2, 32, 40)])
+        served.answers(baseline, {name: files[name]}, name, [_pictures(24, 2, 32, 40)])
 
 
 @pytest.mark.task("export_model")
@@ -303,16 +220,16 @@ def test_the_model_stays_as_it_was(submission):
 @pytest.mark.lesson("Parity, in another process")
 @pytest.mark.timed
 def test_one_picture_is_answered_quickly(submission, baseline, reference):
-    """In ONNX Runtime, one small picture is answered at least 1.5 times as fast as by the model in PyTorch."""
+    """In ONNX Runtime, one small picture is answered at least twice as fast as by the model in PyTorch."""
     state, files, _ = _exported(submission)
-    served, plain = baseline(f"{SERVER}\n# timed"), baseline(NETWORK)
-    _answers(baseline, files, "model.onnx", [_pictures(25, 1, 32, 32)])
-    served.hold(files["model.onnx"])
+    served.answers(baseline, files, "model.onnx", [_pictures(25, 1, 16, 16)])
+    engine, plain = served.server(baseline, "timed"), baseline(NETWORK)
+    engine.hold(files["model.onnx"])
     plain.hold(state)
     assert_faster(
-        served.served,
-        plain.in_torch,
-        lambda seed: ((_pictures(seed, 1, 32, 32),), {}),
+        engine.one_by_one,
+        plain.one_by_one,
+        lambda seed: ((_pictures(seed, 24, 16, 16),), {}),
         lambda pictures: reference.network_logits(state, pictures).float(),
         reference_ratio=SERVED_RATIO,
         rtol=1e-3,
@@ -463,13 +380,13 @@ class Reader(CalibrationDataReader):
 
 def int8_of(content, inputs):
     """The int8 form of a model, calibrated on these inputs with ranges for each channel."""
-    folder = tempfile.mkdtemp()
-    paths = os.path.join(folder, "float32.onnx"), os.path.join(folder, "int8.onnx")
-    with open(paths[0], "wb") as file:
-        file.write(content.numpy().tobytes())
-    quantize_static(*paths, Reader(inputs), quant_format=QuantFormat.QDQ, per_channel=True)
-    with open(paths[1], "rb") as file:
-        return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = os.path.join(folder, "float32.onnx"), os.path.join(folder, "int8.onnx")
+        with open(paths[0], "wb") as file:
+            file.write(content.numpy().tobytes())
+        quantize_static(*paths, Reader(inputs), quant_format=QuantFormat.QDQ, per_channel=True)
+        with open(paths[1], "rb") as file:
+            return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
 '''
 """A careful quantisation: what int8 can reach here, in agreement and in speed."""
 
@@ -519,22 +436,21 @@ def _quantised(learner, content, pictures):
     import os
     import tempfile
 
-    here, there = tempfile.mkdtemp(), tempfile.mkdtemp()
-    paths = os.path.join(here, "float32.onnx"), os.path.join(there, "int8.onnx")
-    data, kept = content.numpy().tobytes(), pictures.clone()
-    with open(paths[0], "wb") as file:
-        file.write(data)
-    learner.quantise(paths[0], pictures, paths[1])
-    changed = []
-    with open(paths[0], "rb") as file:
-        if file.read() != data:
-            changed.append("the old file is another one")
-    if not torch.equal(pictures, kept):
-        changed.append("the pictures are others")
-    if os.listdir(here) != ["float32.onnx"] or os.listdir(there) != ["int8.onnx"]:
-        changed.append("there are other files than the old and the new one")
-    with open(paths[1], "rb") as file:
-        return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8), changed
+    data, kept, changed = content.numpy().tobytes(), pictures.clone(), []
+    with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
+        paths = os.path.join(here, "float32.onnx"), os.path.join(there, "int8.onnx")
+        with open(paths[0], "wb") as file:
+            file.write(data)
+        learner.quantise(paths[0], pictures, paths[1])
+        with open(paths[0], "rb") as file:
+            if file.read() != data:
+                changed.append("the old file is another one")
+        if not torch.equal(pictures, kept):
+            changed.append("the pictures are others")
+        if os.listdir(here) != ["float32.onnx"] or os.listdir(there) != ["int8.onnx"]:
+            changed.append("there are other files than the old and the new one")
+        with open(paths[1], "rb") as file:
+            return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8), changed
 
 
 def _int8(submission, baseline, reference):
@@ -563,7 +479,7 @@ def test_logits_and_classes_agree(submission, baseline, reference):
     inputs = baseline("starter").prepared(_tiles(33, 200)[0])
     logits = []
     for data in (content, small, careful):
-        (found,) = _answers(baseline, {"model.onnx": data}, "model.onnx", [inputs])
+        (found,) = served.answers(baseline, {"model.onnx": data}, "model.onnx", [inputs])
         logits.append(found)
     old, new, by_care = logits
     assert new.shape == old.shape and new.dtype == torch.float32, f"{new.dtype}, {tuple(new.shape)}"
@@ -591,7 +507,7 @@ def test_small_weights_beside_large_ones(submission, baseline):
     content = _onnx_file([(kernels, torch.zeros(4), 1)], (torch.eye(4), torch.zeros(4)), pads=0)
     small, _ = submission.run(_quantised, content, pictures)
     inputs = baseline("starter").prepared(pictures)
-    (found,) = _answers(baseline, {"model.onnx": small}, "model.onnx", [inputs])
+    (found,) = served.answers(baseline, {"model.onnx": small}, "model.onnx", [inputs])
     expected = torch.nn.functional.conv2d(inputs, kernels).relu().mean(dim=(2, 3))
     if found.shape != expected.shape:
         raise Finding(f"the logits have the shape {tuple(found.shape)}")
@@ -618,7 +534,7 @@ def test_the_file_is_small(submission, baseline, reference):
 def test_all_layers_are_computed_in_int8(submission, baseline, reference):
     """In what ONNX Runtime makes of the file, both convolutions and the linear layer are computed in int8."""
     _, small, _, _ = _int8(submission, baseline, reference)
-    counts = baseline(SERVER).operators(small)
+    counts = served.operators(baseline, small)
     in_float = sum(n for name, n in counts.items() if name in ("Conv", "FusedConv", "Gemm", "FusedGemm", "MatMul"))
     in_int8 = counts.get("QLinearConv", 0), counts.get("QGemm", 0) + counts.get("QLinearMatMul", 0)
     if in_float or in_int8 != (2, 1):
@@ -649,7 +565,7 @@ def test_it_is_faster_where_int8_is(submission, baseline, reference):
     careful = baseline(QUANTISER).int8_of(content, prepared(sample))
     small, _ = submission.run(_quantised, content, sample)
     pictures = [prepared(_tiles(36 + i, 2, 20)[0]) for i in range(4)]
-    wide, narrow = (baseline(f"{SERVER}\n# {which}") for which in ("timed in float32", "timed in int8"))
+    wide, narrow = (served.server(baseline, f"timed in {which}") for which in ("float32", "int8"))
     wide.hold(content)
     narrow.hold(careful)
     gain = _gain(wide.served, narrow.served, pictures)
@@ -683,11 +599,11 @@ def _gain(wide, narrow, pictures):
     ratios = []
     for i in range(24):
         seconds = []
-        for served in (wide, narrow):
+        for engine in (wide, narrow):
             best = float("inf")
             for _ in range(3):
-                served.stage([((pictures[i % len(pictures)],), {})])
-                best = min(best, served.go()[1])
+                engine.stage([((pictures[i % len(pictures)],), {})])
+                best = min(best, engine.go()[1])
             seconds.append(best)
         ratios.append(seconds[0] / seconds[1])
     return sorted(ratios)[len(ratios) // 4]

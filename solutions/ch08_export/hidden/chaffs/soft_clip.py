@@ -1,20 +1,20 @@
 # %% clamp
 # misconception: what has the same values is the same function
-# fails: test_gradients_around_the_limits, test_gradients_of_every_shape, test_values_and_gradients_in_float64, test_very_large_numbers
+# fails: test_enormous_numbers, test_gradients_around_the_limits, test_gradients_of_every_shape, test_values_and_gradients_in_float64, test_very_large_numbers
 # says: and 1 outside
 def soft_clip(x, limit):
     return x.clamp(-limit, limit)
 
 # %% straight-through
 # misconception: outside the gradient just goes on as it arrives
-# fails: test_gradients_around_the_limits, test_gradients_of_every_shape, test_values_and_gradients_in_float64, test_very_large_numbers
+# fails: test_enormous_numbers, test_gradients_around_the_limits, test_gradients_of_every_shape, test_values_and_gradients_in_float64, test_very_large_numbers
 # says: and 1 outside
 def soft_clip(x, limit):
     return x.clamp(-limit, limit).detach() + (x - x.detach())
 
 # %% a-slope-in-the-values
 # misconception: a gradient of a tenth means that the values go on rising
-# fails: test_a_network_in_the_engine, test_clips_in_the_engine, test_double_stays_double, test_layouts_of_numbers, test_numbers_around_the_limits, test_values_and_gradients_in_float64, test_values_of_every_shape, test_very_large_numbers
+# fails: test_a_network_in_the_engine, test_clips_in_the_engine, test_double_stays_double, test_enormous_numbers, test_layouts_of_numbers, test_numbers_around_the_limits, test_values_and_gradients_in_float64, test_values_of_every_shape, test_very_large_numbers
 # says: With limit 2, numbers from -50 to 9
 def soft_clip(x, limit):
     clipped = x.clamp(-limit, limit)
@@ -22,7 +22,7 @@ def soft_clip(x, limit):
 
 # %% rounded-away
 # misconception: the order of additions does not matter
-# fails: test_very_large_numbers
+# fails: test_enormous_numbers, test_very_large_numbers
 # says: with no digit lost
 def soft_clip(x, limit):
     slope = torch.where(x.abs() <= limit, x, 0.1 * x)
@@ -48,7 +48,7 @@ def soft_clip(x, limit):
 
 # %% another-slope
 # misconception: the slope is that of leaky_relu
-# fails: test_gradients_around_the_limits, test_gradients_of_every_shape, test_values_and_gradients_in_float64, test_very_large_numbers
+# fails: test_enormous_numbers, test_gradients_around_the_limits, test_gradients_of_every_shape, test_values_and_gradients_in_float64, test_very_large_numbers
 # says: and 1 outside
 def soft_clip(x, limit):
     rest = x - x.clamp(-limit, limit)
@@ -102,7 +102,7 @@ def soft_clip(x, limit):
 
 # %% smooth
 # misconception: a soft limit is a tanh
-# fails: test_a_network_in_the_engine, test_clips_in_the_engine, test_double_stays_double, test_gradients_around_the_limits, test_gradients_of_every_shape, test_layouts_of_numbers, test_numbers_around_the_limits, test_values_and_gradients_in_float64, test_values_of_every_shape, test_very_large_numbers
+# fails: test_a_network_in_the_engine, test_clips_in_the_engine, test_double_stays_double, test_enormous_numbers, test_gradients_around_the_limits, test_gradients_of_every_shape, test_layouts_of_numbers, test_numbers_around_the_limits, test_values_and_gradients_in_float64, test_values_of_every_shape, test_very_large_numbers
 # says: numbers from -50 to 9
 def soft_clip(x, limit):
     return limit * torch.tanh(x / limit)
@@ -119,7 +119,7 @@ def soft_clip(x, limit):
 
 # %% written-into-what-was-given
 # misconception: nobody needs the numbers afterwards
-# fails: test_gradients_around_the_limits, test_gradients_of_every_shape, test_layouts_of_numbers, test_soft_clip_owns_its_result, test_values_and_gradients_in_float64, test_very_large_numbers
+# fails: test_enormous_numbers, test_gradients_around_the_limits, test_gradients_of_every_shape, test_layouts_of_numbers, test_soft_clip_owns_its_result, test_values_and_gradients_in_float64, test_very_large_numbers
 # says: stay as they are
 def soft_clip(x, limit):
     rest = x - x.clamp(-limit, limit)
