@@ -576,8 +576,8 @@ def load_model(model, path):
     are, on their device and of their dtype; so does the model's mode.
 
     Where names or shapes in the file are not those of the model's `state_dict`, as a strict `load_state_dict` judges it,
-    raises a RuntimeError that has the names. A file that holds more than tensors, numbers, strings and plain containers of these is refused with a
-    `pickle.UnpicklingError`; opening a file never runs code from it.
+    raises a RuntimeError that has the names. A file that holds more than tensors, numbers, strings and plain containers
+    of these is refused with a `pickle.UnpicklingError`; opening a file never runs code from it.
     """
     ### BEGIN SOLUTION E8
     saved = torch.load(path, map_location="cpu", weights_only=True)
