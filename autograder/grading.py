@@ -29,6 +29,10 @@ from autograder.submission import Host, LiveRunner, Runner
 _VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at hand in a learner's copy."
 
 
+_STARTERS_PATIENCE = 3.0
+"""A guard that is taken for none, since the machine was busy just then, would spoil every grade from there on."""
+
+
 class _Only:
     """Keeps the tests of the wanted tasks; of these only those that take times (``timed``) or only the others."""
 
@@ -114,7 +118,8 @@ def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], task
     for task in tasks:
         known = _recall(folder, task)
         if known is None:
-            session = Session(chapter, chapter.starter_program, lambda role: LiveRunner())
+            starter = chapter.starter_program
+            session = Session(chapter, starter, lambda role: LiveRunner(), patience=_STARTERS_PATIENCE)
             results = run_tests(session, files, [task]).get(task, [])
             known = {result.name for result in results if result.outcome is Outcome.PASSED}
             if not any(result.outcome is Outcome.ERROR for result in results):

@@ -69,6 +69,8 @@ class Session:
     results: list[tuple[str, TestResult]] = field(default_factory=list)
     """(task, result) in the order in which tests ran; a test that fails in teardown as well has two."""
     on_result: Callable[[str, TestResult], None] | None = None
+    patience: float = 1.0
+    """What the time that a request may take is multiplied by."""
     used_cells: dict[str, set[str]] = field(default_factory=dict)
     """The cells of the submission that each task's tests needed."""
     _task: str = ""
@@ -103,6 +105,7 @@ class Session:
             self._task = task
         if role not in self._open:
             self._open[role] = Submission(opener, program, role)
+            self._open[role].timeout *= self.patience
         return self._open[role]
 
     def results_by_task(self) -> dict[str, list[TestResult]]:
