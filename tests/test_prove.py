@@ -23,7 +23,7 @@ from autograder.report import Outcome, Report, TaskReport, TestResult
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = find_chapters(ROOT)
-SHARE = 4
+SHARE = 10
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ def test_a_share_of_the_variants_is_drawn_and_all_of_the_rest(name: str) -> None
     variants = [candidate for candidate in every if candidate.kind in ("wheat", "decoy", "chaff")]
     left_out = [candidate for candidate in every if candidate not in some]
     assert all(candidate in variants for candidate in left_out)
-    assert len(variants) / 8 < len(variants) - len(left_out) < len(variants) / 2
+    assert len(variants) / (2 * SHARE) < len(variants) - len(left_out) < 2 * len(variants) / SHARE
 
 
 def test_the_matrix_has_the_chapters_and_no_others() -> None:
