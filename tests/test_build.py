@@ -99,8 +99,7 @@ def test_a_fresh_release_is_what_is_committed(fresh: Path, name: str) -> None:
     """Starter and tests; the notebook itself is the learner's to change."""
     committed, released = PROJECT / "exercises" / name, fresh / name
     tests = [path.name for path in sorted(released.glob("test_*.py"))]
-    there = {path.name for path in released.iterdir()} - {".ipynb_checkpoints", "__pycache__"}  # of people at work
-    assert there == {STARTER_NAME, f"{name}.ipynb", *tests}
+    assert {path.name for path in released.iterdir()} == {STARTER_NAME, f"{name}.ipynb", *tests}
     assert (released / f"{name}.ipynb").read_bytes() == (released / STARTER_NAME).read_bytes()
     for file in (STARTER_NAME, *tests):
         assert (committed / file).read_text(encoding="utf-8") == (released / file).read_text(encoding="utf-8"), file
