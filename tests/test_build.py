@@ -37,7 +37,9 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(tmp_path: Path) -> Path:
     """A copy of the course that may be written to."""
     for name in ("course", "solutions", "exercises"):
-        shutil.copytree(PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+        )
     return tmp_path
 
 

@@ -46,7 +46,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the project that may be written to."""
     root = tmp_path / "project"
     for name in ("autograder", "course", "solutions", "exercises", "release", "make"):
-        shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
     for name in ("pyproject.toml", "requirements.lock", "environment.yml", "LICENSE"):
         shutil.copyfile(PROJECT / name, root / name)
     for folder in (root / "exercises").iterdir():
