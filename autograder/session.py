@@ -40,6 +40,7 @@ from autograder.program import Program, read_program
 from autograder.replies import public_kind
 from autograder.report import Outcome, TestResult
 from autograder.submission import Runner, Submission
+from autograder.text import printable
 
 MARKERS = (
     "task(name): the grade cell that the test counts for",
@@ -48,8 +49,6 @@ MARKERS = (
     "timed: takes times, so nothing else of ours may run beside it",
 )
 _MESSAGE_LINES = 12
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters and halves of surrogate pairs."""
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,16}\b")
 """Where an object lies in memory: says nothing, and is another one each time."""
 _TIMING_LOCK = Path(tempfile.gettempdir()) / f"torch-clinic-timing-{getuser()}.lock"
@@ -251,7 +250,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
     return TestResult(
         name=f"{item.path.stem}::{item.name}",
         outcome=outcome,
-        message=_printable(_message(error, outcome, hidden)),
+        message=printable(_ADDRESS.sub("0x…", _message(error, outcome, hidden))),
         description=description,
         hidden=hidden,
         lesson=str(lesson.args[0]) if lesson is not None else "",
@@ -306,11 +305,6 @@ def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str
         lines = [lines[0], *itertools.takewhile(lambda line: not line.startswith("assert "), lines[1:])]
         return _capitalised("\n".join(lines[:_MESSAGE_LINES]))
     return f"The result could not be used: {type(error).__name__}: {error}"
-
-
-def _printable(text: str) -> str:
-    """*text* without what a terminal or a file would choke on: a learner's code may raise or print anything."""
-    return _ADDRESS.sub("0x…", _UNPRINTABLE.sub("?", text))
 
 
 def _capitalised(text: str) -> str:
