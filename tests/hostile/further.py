@@ -143,6 +143,34 @@ def to_patches(frames, size):
 """,
     ),
     _raced(
+        "works-behind-a-first-thread-that-has-ended",
+        """
+import ctypes, os, signal, threading
+
+def burn():
+    while True:
+        pass
+
+def helper():
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        threading.Thread(target=burn).start()
+        ctypes.CDLL(None).syscall(60, 0)  # ends this thread alone: the process looks dead and is not
+    return pid
+
+helpers = [helper() for _ in range(4)]
+
+def to_patches(frames, size):
+    for pid in helpers:
+        os.kill(pid, signal.SIGSTOP)
+    result = slow_patches(frames, size)
+    for pid in helpers:
+        os.kill(pid, signal.SIGCONT)
+    return result
+""",
+    ),
+    _raced(
         "takes-memory-from-the-baseline",
         "\nhoard = [bytes([1]) * 1_200_000_000]\n\ndef to_patches(frames, size):\n"
         "    hoard\n    return slow_patches(frames, size)\n",
