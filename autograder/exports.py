@@ -27,7 +27,7 @@ def write_report(folder: Path, graded: Graded) -> None:
     """
     if graded.report is None:
         return
-    home = folder / _folder_name(graded.handed_in.student)
+    home = folder / folder_name(graded.handed_in.student)
     name = graded.handed_in.chapter
     figures = [
         {"task": task.task, "test": test.name, **asdict(figure)}
@@ -39,7 +39,7 @@ def write_report(folder: Path, graded: Graded) -> None:
     write_atomically(home / f"{name}.json", graded.report.without_figures().to_json(indent=2) + "\n")
 
 
-def _folder_name(student: str) -> str:
+def folder_name(student: str) -> str:
     """A folder's name for a student's reports: the student's, where that leads to no file of ours or of the system."""
     taken = student.startswith(".") or student.casefold() in ("", GRADES, TASKS, JUNIT)
     return f"student {student}" if taken else student

@@ -90,6 +90,7 @@ class Class:
         wheats = [c for c in candidates(self._chapter) if c.kind == "wheat"]
         for number in (0, len(wheats) // 2):
             yield self._entry(f"wheat-{number}", "honest", wheats[number].cells)
+        yield self._entry("stumbles", "honest", self._stumbling(), lost={"frame_loss": True})
 
     def hostile(self) -> Iterator[Entry]:
         """Everything else."""
@@ -101,6 +102,9 @@ class Class:
             yield self._entry(f"fair-{kind.name}", "fair", fair.cells_of(self._chapter, kind))
         yield from map(self._of_file, (k for k in files.KINDS.values() if k.name not in _NOWHERE))
         yield from map(self._of_place, places.PLACES)
+        # the same code as an honest student's, with words between, and graded before: messages name cells by number
+        copied = [c for cell in self._stumbling() for c in (Cell("markdown", "words"), cell)]
+        yield self._entry("copied-with-words-between", "places", copied, lost={"frame_loss": True})
         for bad in (*ranks.HANGS, *ranks.DEADLOCKS, *ranks.DEATHS):
             cell = self._ranks_chapter.task(ranks.TASK).solution_cell
             cells = self._ranks_chapter.with_solutions({cell: ranks.source_of(bad)})
@@ -108,6 +112,12 @@ class Class:
 
     def _with(self, task: str, source: str) -> Sequence[Cell]:
         return self._chapter.with_solutions({self._chapter.task(task).solution_cell: source})
+
+    def _stumbling(self) -> list[Cell]:
+        """The solution, but for an exception in a cell of the learner's own."""
+        helper = Cell("code", "def mean_error(prediction, target):\n    return prediction.no_such_thing")
+        source = "def frame_loss(prediction, target):\n    return mean_error(prediction, target)\n"
+        return [helper, *self._with("frame_loss", source)]
 
     def _entry(self, name: str, group: str, cells: Iterable[Cell], chapter: str = _CHAPTER, **more: Any) -> Entry:
         return Entry(name, name, group, _saved(name, chapter, self._as_notebook(cells)), chapter, **more)

@@ -1,4 +1,4 @@
-"""Code that HOSTILE's catalogue does not name: found by people who attacked the grader. Same forms as in its kin.
+"""Code that no catalogue names: found by people who attacked the grader. Same forms as in its kin.
 
 | what is attacked | kinds |
 | --- | --- |

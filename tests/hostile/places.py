@@ -6,7 +6,6 @@ A kind writes into the folder of all submissions, under whatever student's name 
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import socket
@@ -172,13 +171,6 @@ def _nested_json(folder: Path, notebook: Notebook) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _words_between(folder: Path, notebook: Notebook) -> None:
-    """The same code as somebody else's, with words between: reports must not be mixed up."""
-    words = {"cell_type": "markdown", "metadata": {}, "source": "words"}
-    cells = [c for cell in copy.deepcopy(notebook["cells"]) for c in (words, cell)]
-    _save(folder / "words-between" / CHAPTER / NAME, {**notebook, "cells": cells})
-
-
 PLACES = [
     *(Place(f"a-student-called-{name}", student, _in_place(student), "graded") for name, student in NAMES.items()),
     Place("linked-student", "linked-student", _linked_student, "reported", "symbolic link, which is not followed"),
@@ -198,5 +190,4 @@ PLACES = [
     Place("very-many-copies", "very-many-copies", _very_many_copies, "graded", "the last changed one counts"),
     Place("odd-json", "odd-json", _odd_json, "graded"),
     Place("nested-json", "nested-json", _nested_json, "refused", "nested more deeply"),
-    Place("words-between", "words-between", _words_between, "graded"),
 ]
