@@ -259,7 +259,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
     return TestResult(
         name=f"{item.path.stem}::{item.name}",
         outcome=outcome,
-        message=printable(_ADDRESS.sub("0x…", _message(error, outcome, hidden))),
+        message=_ADDRESS.sub("0x…", printable(_message(error, outcome, hidden))),
         description=description,
         hidden=hidden,
         lesson=str(lesson.args[0]) if lesson is not None else "",

@@ -67,9 +67,8 @@ CHEATS = [
     ),
     _wrong(
         "shape-patched-on-the-class",
-        _WRONG.replace("torch.zeros(n, rows * columns, c * size * size, dtype=frames.dtype)", "frames")
-        + "\nplain = torch.Tensor.shape\n"
-        "torch.Tensor.shape = property(lambda self: torch.Size([1, 6, 4]))\n",
+        "import torch\n\ndef to_patches(frames, size):\n"
+        "    torch.Tensor.shape = property(lambda self: torch.Size([1, 6, 4]))\n    return frames\n",
     ),
     _wrong("everything-on-the-meta-device", "import torch\nx = torch.set_default_device('meta')\n" + _WRONG),
     # --- the channel --------------------------------------------------------------------------------------------------
@@ -191,7 +190,7 @@ def to_patches(frames, size):
 ]
 
 CRASHES = [
-    _crashes.Crash("ends-its-group", _crashes.body("os.killpg(0, signal.SIGKILL)"), "failed", "Your code"),
+    _crashes.Crash("ends-its-group", _crashes.body("os.killpg(0, signal.SIGKILL)", "return frames"), "failed", ""),
     _crashes.Crash(
         "all-file-descriptors",
         _crashes.body("import socket", "held = []", "while True: held.append(socket.socketpair())"),
@@ -212,8 +211,8 @@ HANGS = [
     _crashes.Crash(
         "answer-that-drips",
         _SOCKET
-        + "import time\n\ndef to_patches(frames, size):\n    while True:\n        os.write(channel(), b'\\0')\n"
-        + "        time.sleep(1)\n",
+        + "import time\n\ndef to_patches(frames, size):\n    os.write(channel(), struct.pack('<Q', 10_000))\n"
+        + "    while True:\n        os.write(channel(), b' ')\n        time.sleep(1)\n",
         "timeout",
         "Your code did not come back within 2 s",
     ),
