@@ -6,7 +6,7 @@ include make/common.mk
 # How many processes share the tests; tests that take times take turns all the same.
 JOBS ?= 2
 
-.PHONY: test test-fast build prove release bench lint lock clean distclean
+.PHONY: test test-fast hostile build prove release bench lint lock clean distclean
 
 help::
 	@echo "  JOBS         how many processes share the tests of make test (now: $(JOBS))"
@@ -16,6 +16,9 @@ test: install ## run all tests
 
 test-fast: install ## run the tests that take no more than a few seconds each
 	$(PY) -m pytest tests -m "not slow" $(PYTEST_ARGS)
+
+hostile: install ## grade every hostile submission there is in one batch (make test takes a share)
+	HOSTILE_SHARE=1 $(PY) -m pytest tests/hostile/test_batch.py -s $(PYTEST_ARGS)
 
 build: install ## make notebooks and exercises from their sources
 	$(PY) -m autograder.build

@@ -105,12 +105,11 @@ def freeze(use: ForkedUse, uses: dict[int, ForkedUse], stop: bool) -> None:
         return
     for _ in range(100):  # one may fork while we look
         members = _members(use, uses, _processes())
-        states = [_state(pid) for pid in members]
-        if not stop or all(state in "TtZX" for state in states):
+        restless = [pid for pid in members if not _is_still(pid)] if stop else []
+        if not restless:
             break
-        for pid, state in zip(members, states, strict=True):
-            if state not in "TtZX":
-                _signal(pid, signal.SIGSTOP)
+        for pid in restless:
+            _signal(pid, signal.SIGSTOP)
         time.sleep(0.0002)
     else:
         use.reason = "restless"
@@ -131,9 +130,16 @@ def cpu_seconds(use: ForkedUse, uses: dict[int, ForkedUse]) -> float:
     return total
 
 
-def _state(pid: int) -> str:
+def _is_still(pid: int) -> bool:
+    """Whether no thread of a process runs: it looks dead where its first one has ended, while others may work on."""
+    with contextlib.suppress(OSError):
+        return all(_state(f"{pid}/task/{thread}") in "TtZX" for thread in os.listdir(f"/proc/{pid}/task"))
+    return True
+
+
+def _state(task: str) -> str:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"/proc/{task}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return "X"

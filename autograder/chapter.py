@@ -6,6 +6,7 @@ the first is absent (a learner's copy), the second is enough: it holds a pristin
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -210,14 +211,22 @@ def is_edited(folder: Path) -> bool:
         return True  # whatever it is, it is somebody's
 
 
+def chapter_named(path: Path, chapters: dict[str, Chapter]) -> Chapter | None:
+    """The chapter that a submitted notebook's name or its folder's tells, whatever is in it."""
+    for candidate in (_COPY_SUFFIX.sub("", path.stem), os.path.basename(os.path.realpath(path.parent))):
+        if candidate in chapters:
+            return chapters[candidate]
+    return None
+
+
 def chapter_of(path: Path, chapters: dict[str, Chapter], notebook: RawNotebook) -> Chapter:
     """The chapter that a submitted notebook belongs to: by its name, its folder, or the tasks it holds or defines.
 
     Raises :class:`SubmissionRefused` where none fits.
     """
-    for candidate in (_COPY_SUFFIX.sub("", path.stem), path.resolve().parent.name):
-        if candidate in chapters:
-            return chapters[candidate]
+    named = chapter_named(path, chapters)
+    if named is not None:
+        return named
     known = {cell.grade_id for cell in notebook.cells if cell.grade_id}
     for statement in read_program(notebook.cells).statements:  # tasks are named after what they ask for
         known |= statement.binds

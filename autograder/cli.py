@@ -91,6 +91,7 @@ def _grade_one(options: argparse.Namespace) -> int:
     from autograder.hardware import resolve_device
     from autograder.rendering import report_text
     from autograder.report import SCHEMA_VERSION
+    from autograder.text import one_line
 
     notebook: Path = options.paths[0]
     try:
@@ -99,7 +100,7 @@ def _grade_one(options: argparse.Namespace) -> int:
     except ClinicError as error:
         if options.json:
             print(json.dumps({"schema_version": SCHEMA_VERSION, "error": str(error)}, indent=2))
-        print(f"autograder: {notebook} could not be graded.\n{error}", file=sys.stderr)
+        print(f"autograder: {one_line(str(notebook))} could not be graded.\n{error}", file=sys.stderr)
         return 1
     if options.gradescope is not None:
         _write(options.gradescope, gradescope_json(report))
@@ -138,7 +139,7 @@ def _grade_many(options: argparse.Namespace) -> int:
 def _graded(course: Course, handed_in: list[HandedIn], out: Path, options: argparse.Namespace) -> list[Graded]:
     from autograder.batch import Batch
     from autograder.console import ProgressBars
-    from autograder.exports import grades_csv, junit_suite, junit_xml, tasks_csv, write_report
+    from autograder.exports import GRADES, JUNIT, TASKS, grades_csv, junit_suite, junit_xml, tasks_csv, write_report
     from autograder.hardware import fingerprint, machine_class
     from autograder.judging import Judges
     from autograder.pool import LocalJudges
@@ -163,9 +164,9 @@ def _graded(course: Course, handed_in: list[HandedIn], out: Path, options: argpa
             write_report(out, one)
             graded[one.handed_in], suites[one.handed_in] = one.without_tests(), junit_suite(one)
     in_order = [graded[one] for one in handed_in]
-    _write(out / "grades.csv", grades_csv(in_order))
-    _write(out / "tasks.csv", tasks_csv(in_order))
-    _write(out / "junit.xml", junit_xml(suites[one] for one in handed_in))
+    _write(out / GRADES, grades_csv(in_order))
+    _write(out / TASKS, tasks_csv(in_order))
+    _write(out / JUNIT, junit_xml(suites[one] for one in handed_in))
     return in_order
 
 

@@ -10,10 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from autograder.batch import Graded, Status
 from autograder.handed_in import Stray
+from autograder.text import one_line
 
 _KINDS = {False: "tests", True: "timed tests, one at a time"}
-LONGEST_PROBLEM = 300
-"""Characters. What a learner's code says can be long; the report has all of it."""
+_LONGEST_NAME = 60
+"""Characters of a student's name in the table: one long name would widen every line."""
 
 
 class ProgressBars:
@@ -44,7 +45,7 @@ def table(graded: Sequence[Graded]) -> str:
     rows = [("student", "chapter", "points", "")]
     for one in graded:
         points = f"{one.report.score:.2f} of {one.report.max_score:g}" if one.report is not None else "—"
-        rows.append((_line(one.handed_in.student), one.handed_in.chapter, points, _remark(one)))
+        rows.append((one_line(one.handed_in.student, _LONGEST_NAME), one.handed_in.chapter, points, _remark(one)))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
         f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip()
@@ -71,23 +72,16 @@ def _summary(graded: Sequence[Graded]) -> str:
 def problem_lines(graded: Sequence[Graded], strays: Sequence[Stray]) -> list[str]:
     """One line per problem: whose, where, what is wrong, what to do."""
     lines = [
-        f"{_line(one.handed_in.student)}/{one.handed_in.chapter}: {_line(problem)}{_advice(one)}"
+        f"{one_line(one.handed_in.student)}/{one.handed_in.chapter}: {one_line(problem)}{_advice(one)}"
         for one in graded
         for problem in one.problems
     ]
-    return lines + [f"{_line(str(stray.path))}: {_line(stray.reason)}" for stray in strays]
+    return lines + [f"{one_line(str(stray.path))}: {one_line(stray.reason)}" for stray in strays]
 
 
 def _advice(one: Graded) -> str:
     if one.status is Status.FAILED:
         return " Run the same command again; if it stays, look at that file by hand."
     if one.status is Status.REFUSED:
-        return f" ({_line(str(one.handed_in.path))})"
+        return f" ({one_line(str(one.handed_in.path))})"
     return ""
-
-
-def _line(text: str) -> str:
-    """*text* on one line, without what would confuse a terminal."""
-    plain = " ".join(text.split())
-    plain = "".join(c if c.isprintable() else "?" for c in plain)
-    return plain if len(plain) <= LONGEST_PROBLEM else plain[: LONGEST_PROBLEM - 1] + "…"

@@ -23,6 +23,8 @@
 A :class:`LearnerError` fails the test that met it. All others are ours or the caller's and cost nobody a point.
 """
 
+from autograder.text import printable
+
 
 class ClinicError(Exception):
     """Base of all errors below; the text says what is wrong, where, and what to do next."""
@@ -37,7 +39,13 @@ class PlantingError(ChapterError):
 
 
 class SubmissionRefused(ClinicError):
-    """A submitted file cannot be graded; the text is the reason, in words for its author."""
+    """A submitted file cannot be graded; the text is the reason, in words for its author.
+
+    It may quote names of files, which are the author's to choose.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 class IsolationUnavailable(ClinicError):

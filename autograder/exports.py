@@ -16,6 +16,9 @@ from autograder.rendering import task_text
 from autograder.report import Outcome, Report, TestResult
 from autograder.store import write_atomically
 
+GRADES, TASKS, JUNIT = "grades.csv", "tasks.csv", "junit.xml"
+"""The files of a whole class, beside the students' folders."""
+
 
 def write_report(folder: Path, graded: Graded) -> None:
     """Write ``<student>/<chapter>.json``, the verdict, and ``<chapter>.figures.json``, what was measured for it.
@@ -24,7 +27,7 @@ def write_report(folder: Path, graded: Graded) -> None:
     """
     if graded.report is None:
         return
-    home = folder / graded.handed_in.student
+    home = folder / folder_name(graded.handed_in.student)
     name = graded.handed_in.chapter
     figures = [
         {"task": task.task, "test": test.name, **asdict(figure)}
@@ -34,6 +37,12 @@ def write_report(folder: Path, graded: Graded) -> None:
     ]
     write_atomically(home / f"{name}.figures.json", json.dumps(figures, indent=2) + "\n")
     write_atomically(home / f"{name}.json", graded.report.without_figures().to_json(indent=2) + "\n")
+
+
+def folder_name(student: str) -> str:
+    """A folder's name for a student's reports: the student's, where that leads to no file of ours or of the system."""
+    taken = student.startswith(".") or student.casefold() in ("", GRADES, TASKS, JUNIT)
+    return f"student {student}" if taken else student
 
 
 def grades_csv(graded: Iterable[Graded]) -> str:
@@ -64,7 +73,7 @@ def _csv(rows: Sequence[Sequence[str]]) -> str:
 
 def _harmless(cell: str) -> str:
     """*cell* so that a spreadsheet shows it instead of computing it: a student's name is the student's to choose."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+    return f"'{cell}" if cell.startswith(tuple("=+-@\t\r\n＝＋－＠")) else cell
 
 
 def junit_suite(one: Graded) -> str:

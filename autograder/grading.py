@@ -26,6 +26,8 @@ from autograder.session import Fixtures, Session, task_of
 from autograder.store import write_atomically
 from autograder.submission import Host, LiveRunner, Runner
 
+_MOST_NOTES = 20
+"""How many cells that do not parse are named."""
 _VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at hand in a learner's copy."
 
 
@@ -220,7 +222,10 @@ def report_of(
     chosen = [task for task in chapter.tasks if tasks is None or task.name in tasks]
     results = {task.name: [test for part in parts for test in part.results.get(task.name, ())] for task in chosen}
     notes = list(submission.notes)
-    notes += [f"Cell {cell!r} does not parse: {text}" for cell, text in read_program(submission.cells).errors().items()]
+    unread = [f"Cell {cell!r} does not parse: {text}" for cell, text in read_program(submission.cells).errors().items()]
+    notes += unread[:_MOST_NOTES]
+    if len(unread) > _MOST_NOTES:
+        notes.append(f"So it is with {len(unread) - _MOST_NOTES:,} more cells.")
     if not chapter.hidden_tests or not hidden:
         notes.append(_VISIBLE_ONLY)
     hardware = dict(parts[0].hardware) if parts else {}

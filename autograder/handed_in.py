@@ -8,12 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
-from autograder.chapter import Chapter, chapter_of
+from autograder.chapter import Chapter, chapter_named, chapter_of
 from autograder.errors import SubmissionRefused
 from autograder.normalise import Normalised, normalise
 from autograder.notebook import read
+from autograder.text import printable
+
+_MOST_NAMED = 5
+_MOST_NOTEBOOKS = 20
+_MOST_FOLDERS = 1_000
+_DEEPEST = 20
+"""How far notebooks are looked for that are not in their place; somebody may have handed in any number of them."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +47,19 @@ def locate(expected: Path) -> Path:
 
     Raises :class:`SubmissionRefused` where there is none, or more than one.
     """
-    if expected.parent.is_symlink():
+    if os.path.islink(expected.parent):
         raise SubmissionRefused("The submitted folder is a symbolic link, which is not followed.")
-    if expected.exists() or expected.is_symlink():
+    if os.path.lexists(expected):
         return expected
-    found = list(_notebooks(expected.parent))
+    found = list(islice(_notebooks(expected.parent), _MOST_NAMED + 1))
     if not found:
         raise SubmissionRefused(f"No notebook was handed in: {expected.name} is missing.")
     if len(found) > 1:
-        names = ", ".join(str(path.relative_to(expected.parent)) for path in found)
-        raise SubmissionRefused(f"{expected.name} is missing, and there are several notebooks in its place: {names}.")
+        names = ", ".join(str(path.relative_to(expected.parent)) for path in found[:_MOST_NAMED])
+        more = " and more" if len(found) > _MOST_NAMED else ""
+        raise SubmissionRefused(
+            f"{expected.name} is missing, and there are several notebooks in its place: {names}{more}."
+        )
     return found[0]
 
 
@@ -61,7 +72,7 @@ def open_submission(expected: Path, chapter: Chapter) -> Normalised:
     laid = normalise(chapter.starter, read(found), found.name)
     if found == expected:
         return laid
-    note = f"The notebook was handed in as {found.relative_to(expected.parent)}."
+    note = printable(f"The notebook was handed in as {found.relative_to(expected.parent)}.")
     return replace(laid, notes=(note, *laid.notes))
 
 
@@ -76,7 +87,8 @@ def find_handed_in(
     found: list[HandedIn | Stray] = []
     for path in paths:
         found += _in_path(path, chapters)
-    handed_in = sorted({h for h in found if isinstance(h, HandedIn)}, key=lambda h: (h.student, h.chapter, h.path))
+    # in the order found where one chapter was handed in twice: what lies in its place comes before copies elsewhere
+    handed_in = sorted(dict.fromkeys(h for h in found if isinstance(h, HandedIn)), key=lambda h: (h.student, h.chapter))
     strays = [stray for stray in found if isinstance(stray, Stray)]
     known: dict[tuple[str, str], HandedIn] = {}
     for one in handed_in:
@@ -97,20 +109,26 @@ def _in_path(path: Path, chapters: Mapping[str, Chapter]) -> Iterator[HandedIn |
         yield _single(Path(os.path.abspath(path)).parent.parent.name if in_place else path.stem, path, chapters)
     elif path.resolve().name in chapters:
         yield HandedIn(student, path.resolve().name, path / f"{path.resolve().name}.ipynb")
-    elif any((path / name).is_dir() for name in chapters):
+    elif _holds_chapters(path, chapters) and not any(
+        _holds_chapters(path / name, chapters) for name in os.listdir(path) if name not in chapters
+    ):
         yield from _of_student(path, chapters)
-    else:
-        yield from _of_students(sorted(path.iterdir()), path, chapters)
+    else:  # a class, also where some student is named like a chapter
+        yield from _of_students([path / name for name in sorted(os.listdir(path))], path, chapters)
+
+
+def _holds_chapters(folder: Path, chapters: Mapping[str, Chapter]) -> bool:
+    return any(os.path.isdir(folder / name) for name in chapters)
 
 
 def _of_students(folders: Iterable[Path], top: Path, chapters: Mapping[str, Chapter]) -> Iterator[HandedIn | Stray]:
     anybody = False
     for folder in folders:
-        if folder.name.startswith("."):
+        if folder.name.startswith(".") and not _holds_chapters(folder, chapters):
             continue
-        if folder.is_symlink():
+        if os.path.islink(folder):
             yield Stray(folder.name, folder, "This is a symbolic link, which is not followed. Copy what it points to.")
-        elif folder.is_dir():
+        elif os.path.isdir(folder):
             yield from _of_student(folder, chapters)
         else:
             continue  # timestamps, archives: nbgrader leaves such things as well
@@ -121,25 +139,33 @@ def _of_students(folders: Iterable[Path], top: Path, chapters: Mapping[str, Chap
 
 def _of_student(folder: Path, chapters: Mapping[str, Chapter]) -> Iterator[HandedIn | Stray]:
     """A folder for each chapter; notebooks that lie elsewhere are given to the chapter that they are about."""
-    present = [name for name in chapters if (folder / name).is_dir()]
+    present = [name for name in chapters if os.path.lexists(folder / name)]  # a folder; whatever else it is is refused
     yield from (HandedIn(folder.name, name, folder / name / f"{name}.ipynb") for name in present)
-    elsewhere = [path for path in _notebooks(folder) if path.relative_to(folder).parts[0] not in present]
-    yield from (_single(folder.name, path, chapters) for path in elsewhere)
+    others = (path for path in _notebooks(folder) if path.relative_to(folder).parts[0] not in present)
+    elsewhere = list(islice(others, _MOST_NOTEBOOKS + 1))
+    yield from (_single(folder.name, path, chapters) for path in elsewhere[:_MOST_NOTEBOOKS])
+    if len(elsewhere) > _MOST_NOTEBOOKS:
+        yield Stray(
+            folder.name, folder, f"Only {_MOST_NOTEBOOKS} notebooks outside of chapters' folders are looked at."
+        )
     if not present and not elsewhere:
         yield Stray(folder.name, folder, "Nothing was handed in: there is no notebook in this folder.")
 
 
 def _single(student: str, path: Path, chapters: Mapping[str, Chapter]) -> HandedIn | Stray:
     try:
-        return HandedIn(student, chapter_of(path, dict(chapters), read(path)).name, path)
+        named = chapter_named(path, dict(chapters))  # then it is graded, or refused, whatever is in it
+        chapter = named if named is not None else chapter_of(path, dict(chapters), read(path))
+        return HandedIn(student, chapter.name, path)
     except SubmissionRefused as refusal:
         return Stray(student, path, str(refusal))
 
 
 def _notebooks(folder: Path) -> Iterator[Path]:
     """The notebooks in a folder and below it, in order; hidden ones and JupyterLab's own copies left out."""
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != ".ipynb_checkpoints")
+    for place, folders, names in islice(os.walk(folder), _MOST_FOLDERS):
+        deep = len(Path(place).parts) - len(folder.parts) >= _DEEPEST
+        folders[:] = [] if deep else sorted(name for name in folders if name != ".ipynb_checkpoints")
         for name in sorted(names):
             if name.endswith(".ipynb") and not name.startswith("."):
                 yield Path(place) / name

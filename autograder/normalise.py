@@ -88,10 +88,11 @@ class _Laying:
             self.notes.append(f"Cell {wanted.grade_id!r} is missing; the notebook's original version stands in for it.")
             return False
         changed = [i for i in found if self.learner[i].source.strip() != wanted.source.strip()]
+        unchanged = set(found).difference(changed)
         if len(found) > 1:
             self.notes.append(f"Cell {wanted.grade_id!r} is there {len(found)} times; the last changed one counts.")
             # a copy that is still the original is a backup, whichever comes last
-            self.dropped.update(i for i in found if changed and i not in changed)
+            self.dropped.update(unchanged if changed else ())
         chosen = self._likeliest(wanted, changed or found)
         self.place[chosen] = index
         cell = self.learner[chosen]

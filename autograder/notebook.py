@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from autograder.errors import SubmissionRefused
+from autograder.text import one_line
 
 MAX_NOTEBOOK_BYTES = 50_000_000
 """A notebook with its plots has a few MB. One beyond this is refused before it is read."""
+MAX_CELLS = 10_000
+"""One that has more was made by a program, to keep others busy."""
 
 _KINDS = ("code", "markdown", "raw")
 _LONGEST_NUMBER = 300
@@ -76,29 +79,30 @@ class RawNotebook:
 
 def read(path: Path) -> RawNotebook:
     """Read the notebook at *path*; raises :class:`SubmissionRefused` with the reason where it cannot be read."""
-    return parse(_read_bytes(path), path.name)
+    return parse(_read_bytes(path), one_line(path.name))
 
 
 def _read_bytes(path: Path) -> bytes:
+    name = one_line(path.name)
     try:
         # O_NOFOLLOW: a link could point at someone else's file; O_NONBLOCK: opening a pipe must not wait
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise SubmissionRefused(f"{path.name}: there is no such file. Check the name and the folder.") from None
+        raise SubmissionRefused(f"{name}: there is no such file. Check the name and the folder.") from None
     except OSError as error:
         if error.errno == errno.ELOOP or os.path.islink(path):
             raise SubmissionRefused(
-                f"{path.name} is a symbolic link, which is not followed. Submit the notebook itself."
+                f"{name} is a symbolic link, which is not followed. Submit the notebook itself."
             ) from None
-        raise SubmissionRefused(f"{path.name} cannot be opened: {error.strerror}.") from None
+        raise SubmissionRefused(f"{name} cannot be opened: {error.strerror}.") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise SubmissionRefused(f"{path.name} is not a regular file. Give the path of a notebook.")
+        raise SubmissionRefused(f"{name} is not a regular file. Give the path of a notebook.")
     with os.fdopen(descriptor, "rb") as file:
         if status.st_size > MAX_NOTEBOOK_BYTES:
             raise SubmissionRefused(
-                f"{path.name} has {status.st_size / 1e6:.0f} MB; at most {MAX_NOTEBOOK_BYTES / 1e6:.0f} MB are read. "
+                f"{name} has {status.st_size / 1e6:.0f} MB; at most {MAX_NOTEBOOK_BYTES / 1e6:.0f} MB are read. "
                 "Clear the outputs (Edit > Clear Outputs of All Cells) and save again."
             )
         return file.read(MAX_NOTEBOOK_BYTES + 1)
@@ -144,6 +148,8 @@ def parse(data: bytes, name: str = "notebook") -> RawNotebook:
     cells = _find_cells(content)
     if cells is None:
         raise SubmissionRefused(f"{name} is JSON but no notebook: it has no list of cells. Submit the .ipynb file.")
+    if len(cells) > MAX_CELLS:
+        raise SubmissionRefused(f"{name} has {len(cells):,} cells; at most {MAX_CELLS:,} are read.")
     version = content.get("nbformat")
     if version != 4:
         notes.append(

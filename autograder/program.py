@@ -13,6 +13,7 @@ import symtable
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from autograder.notebook import Cell
@@ -20,15 +21,19 @@ from autograder.notebook import Cell
 _TRANSPARENT = r"(?:time|timeit|prun|capture|memit)"
 """IPython magics that run the code behind them: the code is kept and the magic dropped."""
 _CELL_MAGIC = re.compile(rf"^%%{_TRANSPARENT}\b[^\n]*(?:\n|$)")
-_LINE_MAGIC = re.compile(rf"^(\s*(?:[\w, ]+=\s*)?)%{_TRANSPARENT}[ \t]+(?:-\w+[ \t]+(?:\d+[ \t]+)?)*", re.MULTILINE)
+_TARGET = r"\w[\w, ]*=[ \t]*"
+"""What a magic's result is assigned to. It begins with no blank: a long row of them could be split in many ways."""
+_LINE_MAGIC = re.compile(rf"^([ \t]*(?:{_TARGET})?)%{_TRANSPARENT}[ \t]+(?:-\w+[ \t]+(?:\d+[ \t]+)?)*", re.MULTILINE)
 _OTHER_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[\w.*\[\]]+\?{1,2}\s*)$")
-_ASSIGNED_MAGIC = re.compile(r"^(\s*)([\w, ]+=\s*)[%!].*$")
+_ASSIGNED_MAGIC = re.compile(rf"^([ \t]*)({_TARGET})[%!].*$")
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
-_LONGEST_CELL = 500_000
-"""Characters. A longer cell is not read: parsing takes a hundred times its size in memory."""
+_LONGEST_CELL = 100_000
+"""Characters. A longer cell is not read: parsing takes a hundred times its size in memory, and a second or more."""
+_MOST_CODE = 300_000
+"""Characters of code that are read outside of solution cells. Whoever submits may have all cores busy otherwise."""
 
 _NAMESPACE_READERS = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__"})
 """A function that uses one of these may reach names that reading its code does not show."""
@@ -65,25 +70,36 @@ class Program:
         """Cells that do not parse: name -> what Python says."""
         return {cell.name: cell.error for cell in self.cells if cell.error}
 
+    @cached_property
+    def _binders(self) -> dict[str, list[int]]:
+        """name -> the statements that bind it."""
+        binders: dict[str, list[int]] = {}
+        for i, statement in enumerate(self.statements):
+            for name in statement.binds:
+                binders.setdefault(name, []).append(i)
+        return binders
+
     def defines(self, name: str) -> bool:
         """Whether some top-level statement binds *name*."""
-        return any(name in statement.binds or statement.wildcard for statement in self.statements)
+        return name in self._binders or any(statement.wildcard for statement in self.statements)
 
     def needed_for(self, names: Iterable[str]) -> list[tuple[CodeCell, list[int]]]:
         """The cells to run so that *names* work, each with the indices of its statements, in order."""
-        wanted = set(names)
         chosen: set[int] = {i for i, statement in enumerate(self.statements) if statement.wildcard}
-        grew = True
-        while grew:
-            grew = False
-            for i, statement in enumerate(self.statements):
-                if i not in chosen and statement.binds & wanted:
-                    chosen.add(i)
-                    wanted |= statement.uses
-                    grew = True
-            if wanted & _NAMESPACE_READERS:
+        wanted: set[str] = set()
+        to_follow = list(names)
+        while to_follow:
+            name = to_follow.pop()
+            if name in _NAMESPACE_READERS:
                 chosen = set(range(len(self.statements)))
-                grew = False
+                break
+            if name in wanted:
+                continue
+            wanted.add(name)
+            for i in self._binders.get(name, ()):
+                if i not in chosen:
+                    chosen.add(i)
+                    to_follow += self.statements[i].uses
         by_cell: dict[int, list[int]] = {}
         for i in sorted(chosen):
             by_cell.setdefault(self.statements[i].cell, []).append(self.statements[i].index)
@@ -94,6 +110,7 @@ def read_program(cells: Sequence[Cell]) -> Program:
     """The definitions in the code cells, read without running anything."""
     code_cells: list[CodeCell] = []
     statements: list[Statement] = []
+    own_code = 0
     for number, cell in enumerate(cells):
         if cell.kind != "code" and not cell.is_solution:
             continue
@@ -101,13 +118,17 @@ def read_program(cells: Sequence[Cell]) -> Program:
         if len(cell.source) > _LONGEST_CELL:
             code_cells.append(CodeCell(name, "", f"it is longer than {_LONGEST_CELL:,} characters"))
             continue
+        own_code += 0 if cell.is_solution else len(cell.source)
+        if own_code > _MOST_CODE and not cell.is_solution:
+            code_cells.append(CodeCell(name, "", f"with it, your own cells have more than {_MOST_CODE:,} characters"))
+            continue
         source = without_magics(cell.source)
         index = len(code_cells)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an invalid escape in a learner's string is no concern of ours
                 tree = ast.parse(source, filename=f"<{name}>")
-            lines = _NEWLINE.split(source)
+            lines = [line.encode() for line in _NEWLINE.split(source)]  # offsets in a tree count bytes
             found = [_statement(node, lines, index, i) for i, node in enumerate(tree.body) if _is_definition(node)]
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             code_cells.append(CodeCell(name, source, _describe(error)))
@@ -185,7 +206,7 @@ def _is_definition(node: ast.stmt) -> bool:
             return type(node).__name__ == "TypeAlias"  # Python 3.12 and later
 
 
-def _statement(node: ast.stmt, lines: Sequence[str], cell: int, index: int) -> Statement:
+def _statement(node: ast.stmt, lines: Sequence[bytes], cell: int, index: int) -> Statement:
     binds: set[str] = set()
     uses = _names_read(node, lines)
     wildcard = False
@@ -214,17 +235,22 @@ def _statement(node: ast.stmt, lines: Sequence[str], cell: int, index: int) -> S
     return Statement(cell, index, frozenset(binds), frozenset(uses), wildcard)
 
 
-def _names_read(node: ast.stmt, lines: Sequence[str]) -> set[str]:
+def _names_read(node: ast.stmt, lines: Sequence[bytes]) -> set[str]:
     """The names that a top-level statement may read from the notebook's namespace, now or when it is called.
 
     A function's parameters and local variables are its own: were they followed, a demonstration that uses the same
     name (``model = train(...)``) would be run for every grade.
     """
-    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
-    text = "\n".join(lines[first - 1 : node.end_lineno])  # with its neighbours, where a line holds several
+    assert node.end_lineno is not None
+    decorators = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    text = list(lines[first - 1 : node.end_lineno])
+    text[-1] = text[-1][: node.end_col_offset]
+    if not decorators:  # what is decorated begins its line; others may share it, and a line may hold very many
+        text[0] = text[0][node.col_offset :]
     try:
-        return _global_reads(symtable.symtable(text, "<cell>", "exec"))
-    except (SyntaxError, ValueError, RecursionError):  # one that begins in another's last line, say: be generous
+        return _global_reads(symtable.symtable(b"\n".join(text).decode(), "<cell>", "exec"))
+    except (SyntaxError, ValueError, RecursionError):  # one that no compiler takes by itself: be generous
         return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
 
 

@@ -40,6 +40,7 @@ from autograder.program import Program, read_program
 from autograder.replies import public_kind
 from autograder.report import Outcome, TestResult
 from autograder.submission import Runner, Submission
+from autograder.text import printable
 
 MARKERS = (
     "task(name): the grade cell that the test counts for",
@@ -48,8 +49,6 @@ MARKERS = (
     "timed: takes times, so nothing else of ours may run beside it",
 )
 _MESSAGE_LINES = 12
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters and halves of surrogate pairs."""
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,16}\b")
 """Where an object lies in memory: says nothing, and is another one each time."""
 _TIMING_LOCK = Path(tempfile.gettempdir()) / f"torch-clinic-timing-{getuser()}.lock"
@@ -73,14 +72,18 @@ class Session:
     """What the time that a request may take is multiplied by."""
     used_cells: dict[str, set[str]] = field(default_factory=dict)
     """The cells of the submission that each task's tests needed."""
-    _task: str = ""
+    _turn: tuple[str, bool] = ("", False)
+    """The task whose tests are run, and whether it is those that take times."""
     _open: dict[str, Submission] = field(default_factory=dict)
 
-    def submission(self, task: str) -> Submission:
-        """The submission as *task*'s tests see it: a new process for each task."""
-        return self._for_task(task, "submission", self.program, lambda: self.open_runner("submission"))
+    def submission(self, task: str, timed: bool = False) -> Submission:
+        """The submission as *task*'s tests see it: a new process for each task, and one for those that take times.
 
-    def baseline(self, task: str, which: str = "starter") -> Submission:
+        Were a task's tests all in one, code could keep what it has seen of hidden tests, and tell it in a visible one.
+        """
+        return self._for_task((task, timed), "submission", self.program, lambda: self.open_runner("submission"))
+
+    def baseline(self, task: str, which: str = "starter", timed: bool = True) -> Submission:
         """What a submission is measured against: the starter, the solution with the bug of pitfall *which*, or code.
 
         Raises :class:`ChapterError` for a pitfall that has no region in the task.
@@ -95,14 +98,16 @@ class Session:
             if not found:
                 raise ChapterError(f"{self.chapter.name}, task {task}: no region for a baseline named {which!r}")
             program, label = read_program(found[0].cells), "version with that bug"
-        submission = self._for_task(task, f"baseline {which}", program, lambda: self.open_runner("baseline"))
+        submission = self._for_task((task, timed), f"baseline {which}", program, lambda: self.open_runner("baseline"))
         submission.label = label
         return submission
 
-    def _for_task(self, task: str, role: str, program: Program | None, opener: Callable[[], Runner]) -> Submission:
-        if task != self._task:
+    def _for_task(
+        self, turn: tuple[str, bool], role: str, program: Program | None, opener: Callable[[], Runner]
+    ) -> Submission:
+        if turn != self._turn:
             self.close()
-            self._task = task
+            self._turn = turn
         if role not in self._open:
             self._open[role] = Submission(opener, program, role)
             self._open[role].timeout *= self.patience
@@ -123,11 +128,11 @@ class Session:
     def close(self) -> None:
         """End the current task's processes."""
         if "submission" in self._open:
-            self.used_cells.setdefault(self._task, set()).update(self._open["submission"].used_cells)
+            self.used_cells.setdefault(self._turn[0], set()).update(self._open["submission"].used_cells)
         for submission in self._open.values():
             submission.close()
         self._open = {}
-        self._task = ""
+        self._turn = ("", False)
 
 
 def task_of(item: pytest.Item) -> str:
@@ -136,6 +141,10 @@ def task_of(item: pytest.Item) -> str:
     if marker is None or len(marker.args) != 1:
         raise pytest.UsageError(f'{item.nodeid}: an exercise test needs @pytest.mark.task("name of its grade cell")')
     return str(marker.args[0])
+
+
+def _is_timed(item: pytest.Item) -> bool:
+    return item.get_closest_marker("timed") is not None
 
 
 class Fixtures:
@@ -157,15 +166,15 @@ class Fixtures:
     @pytest.fixture
     def submission(self, request: pytest.FixtureRequest) -> Submission:
         """The learner's notebook: its functions are attributes."""
-        return self._of_request(request).submission(task_of(request.node))
+        return self._of_request(request).submission(task_of(request.node), _is_timed(request.node))
 
     @pytest.fixture
     def baseline(self, request: pytest.FixtureRequest) -> Callable[..., Submission]:
         """What a speed-up is measured against: ``baseline("starter")``, or with a pitfall or source instead."""
-        session, task = self._of_request(request), task_of(request.node)
+        session, task, timed = self._of_request(request), task_of(request.node), _is_timed(request.node)
 
         def open_baseline(which: str = "starter") -> Submission:
-            return session.baseline(task, which)
+            return session.baseline(task, which, timed)
 
         return open_baseline
 
@@ -192,7 +201,7 @@ class Fixtures:
 
     @pytest.fixture(autouse=True)
     def _quiet_machine(self, request: pytest.FixtureRequest) -> Iterator[None]:
-        if request.node.get_closest_marker("timed") is None:
+        if not _is_timed(request.node):
             yield
             return
         with FileLock(_TIMING_LOCK):
@@ -211,8 +220,7 @@ class Fixtures:
                 return ("", 0, False)
             names = [task.name for task in session.chapter.tasks]
             session.chapter.task(task_of(item))  # raises for a task that is not there
-            timed = item.get_closest_marker("timed") is not None
-            return (session.chapter.name, names.index(task_of(item)), timed)
+            return (session.chapter.name, names.index(task_of(item)), _is_timed(item))
 
         items.sort(key=order)
 
@@ -254,7 +262,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
     return TestResult(
         name=f"{item.path.stem}::{item.name}",
         outcome=outcome,
-        message=_printable(_message(error, outcome, hidden)),
+        message=_ADDRESS.sub("0x…", printable(_message(error, outcome, hidden))),
         description=description,
         hidden=hidden,
         lesson=str(lesson.args[0]) if lesson is not None else "",
@@ -309,11 +317,6 @@ def _message(error: BaseException | None, outcome: Outcome, hidden: bool) -> str
         lines = [lines[0], *itertools.takewhile(lambda line: not line.startswith("assert "), lines[1:])]
         return _capitalised("\n".join(lines[:_MESSAGE_LINES]))
     return f"The result could not be used: {type(error).__name__}: {error}"
-
-
-def _printable(text: str) -> str:
-    """*text* without what a terminal or a file would choke on: a learner's code may raise or print anything."""
-    return _ADDRESS.sub("0x…", _UNPRINTABLE.sub("?", text))
 
 
 def _capitalised(text: str) -> str:

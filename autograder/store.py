@@ -25,10 +25,11 @@ FOLDER = "reports"
 def part_key(version: str, machine: str, cells: Sequence[Cell], timed: bool) -> str:
     """The name of one part: of the tests that take times (*timed*) or of the others, for the code in *cells*."""
     digest = hashlib.sha256(json.dumps([version, machine, timed]).encode())
-    for cell in cells:
+    for number, cell in enumerate(cells):
         if cell.kind == "code":  # nothing else is ever run
-            # a lone surrogate is no UTF-8, and may well stand in a notebook
-            digest.update(json.dumps([cell.grade_id, cell.is_solution, cell.source]).encode())
+            # its place, because messages name it: nobody's report may depend on who was graded before;
+            # as JSON, because a lone surrogate is no UTF-8, and may well stand in a notebook
+            digest.update(json.dumps([number, cell.grade_id, cell.is_solution, cell.source]).encode())
     return digest.hexdigest()
 
 

@@ -33,6 +33,8 @@ from autograder.wire import decode, encode
 
 CALL_TIMEOUT_S = 20.0
 """How long one request may take. Generous: it is there to end a hang, not to ask for speed."""
+TASK_PATIENCE_S = 120.0
+"""How long the tests of one task together may wait for its code, which could be slow in every single call."""
 RANKS_PATIENCE_S = 30.0
 """How long all tests of a task together may wait for ranks that never come; a deadlock is noticed much sooner."""
 
@@ -313,6 +315,7 @@ class Submission:
         self.label = label
         self.timeout = CALL_TIMEOUT_S
         self._waited_s = 0.0
+        self._busy_s = 0.0
         self.remembered: dict[str, Any] = {}
         """What checks keep from one test of a task to the next; forgotten with the process."""
         self.answered = False
@@ -427,9 +430,12 @@ class Submission:
         return value, elapsed
 
     def _asked(self, message: dict[str, Any], names: set[str], ask: Callable[[Runner], Any]) -> Any:
-        runner = self._prepared(names)
-        self.answered = True
+        if self._busy_s >= TASK_PATIENCE_S:
+            raise LearnerTimeout(f"took more than {TASK_PATIENCE_S:g} s in all; it was not called once more here")
+        begin = time.monotonic()
         try:
+            runner = self._prepared(names)
+            self.answered = True
             return ask(runner)
         except LearnerMissing as error:
             # Only a name that was asked for is believed. Another one is a text of the learner's own making, which must
@@ -438,6 +444,8 @@ class Submission:
             if not missing:
                 raise LearnerException(f"raised Missing: {error}", "Missing") from None
             raise self._explained(error) from None
+        finally:
+            self._busy_s += time.monotonic() - begin
 
     def _freeze(self, stop: bool) -> None:
         if self._runner is not None:

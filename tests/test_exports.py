@@ -97,6 +97,14 @@ def test_the_verdict_is_apart_from_what_was_measured(tmp_path):
     assert (figure["test"], figure["measured"], figure["asked"]) == ("test_b::test_fast", 1.2, 3.9)
 
 
+@pytest.mark.parametrize("name", ["grades.csv", "TASKS.csv", "junit.xml", "..", ".", "", ".store"])
+def test_no_student_is_named_like_a_file_of_ours(tmp_path, name):
+    out = tmp_path / "reports"
+    write_report(out, graded(name))
+    (written,) = {path.parent.name for path in tmp_path.rglob("*.json")}
+    assert written == f"student {name}"
+
+
 def test_what_was_not_graded_has_no_report(tmp_path):
     write_report(tmp_path, FAILED)
     assert list(tmp_path.iterdir()) == []

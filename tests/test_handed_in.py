@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,31 @@ def test_empty_folders_are_named(small_course, chapters):
     (small_course / "nobody").mkdir()
     _, (reason,) = found(small_course, chapters, "nobody")
     assert "<student>/<chapter>" in reason
+
+
+def test_a_student_named_like_a_chapter_hides_nobody(small_course, chapters, hand_in):
+    for student in ("ann", NAME, ".hidden"):
+        hand_in(f"{student}/{NAME}/{NAME}.ipynb")
+    handed_in, strays = found(small_course, chapters)
+    assert [student for student, _, _ in handed_in] == [".hidden", "ann", NAME]
+    assert strays == []
+
+
+def test_what_is_damaged_is_graded_all_the_same_where_its_name_tells_the_chapter(small_course, chapters, hand_in):
+    hand_in(f"ann/{NAME}.ipynb").write_text("{")
+    handed_in, strays = found(small_course, chapters)
+    assert [(student, chapter) for student, chapter, _ in handed_in] == [("ann", NAME)]
+    assert strays == []
+
+
+def test_folders_without_end_are_not_walked_to_their_end(small_course, chapters, hand_in, monkeypatch):
+    monkeypatch.chdir(hand_in(f"ann/{NAME}/draft.ipynb").parent)
+    for _ in range(1_200):
+        os.mkdir("d")
+        os.chdir("d")
+    assert locate(small_course / "submitted" / "ann" / NAME / f"{NAME}.ipynb").name == "draft.ipynb"
+    monkeypatch.chdir(small_course)
+    subprocess.run(["rm", "-rf", str(small_course / "submitted")], check=True)  # shutil would give up
 
 
 def test_links_are_not_followed(small_course, chapters, hand_in):

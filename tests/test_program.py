@@ -208,8 +208,39 @@ def test_names_of_the_notebook_are_found_wherever_a_statement_reads_them(functio
 
 def test_reading_many_statements_takes_time_in_proportion() -> None:
     """Each statement is looked at by itself, so that ten times as many cost about ten times as much, not a hundred."""
-    found = program("x = 1\n" * 40_000)
-    assert len(found.statements) == 40_000
+    found = program("x = 1\n" * 15_000)
+    assert len(found.statements) == 15_000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1; " * 10_000,
+        "\n" * 40_000 + "a b",
+        " " * 40_000 + "a b",
+        "a = " + " " * 40_000 + "! b\na b",
+        "def f():\n    return a0\n" + "".join(f"a{i} = a{i + 1}\n" for i in reversed(range(5_000))),
+    ],
+    ids=["one line", "empty lines", "blanks", "blanks before a shell's line", "chain"],
+)
+def test_no_code_takes_its_reader_hours(source: str) -> None:
+    """Each took minutes or hours when all of a line was read for each statement in it, or a pattern went back."""
+    found = program(source)
+    found.needed_for(["f", "x"])
+    assert found.errors() or found.statements
+
+
+def test_statements_that_share_a_line_are_told_apart() -> None:
+    found = program("é = 'ü'; a = é; \\\n  b = c; d = a", "def f():\n    return d")
+    assert found.needed_for(["f"])[0][1] == [0, 1, 3]
+    assert run(found, "f")["f"]() == "ü"  # type: ignore[operator]
+
+
+def test_of_very_much_code_the_solution_cells_are_read() -> None:
+    mark = {"grade_id": "f-code", "solution": True}
+    own = [Cell("code", "x = 1\n" * 10_000)] * 6
+    found = read_program([*own, Cell("code", "def f():\n    return 1", nbgrader=mark)])
+    assert set(found.errors()) == {"cell 6"} and found.defines("f")
 
 
 def test_conditional_imports() -> None:

@@ -62,6 +62,14 @@ def test_the_key_names_all_that_a_verdict_depends_on():
     assert len(set(keys)) == len(keys)
 
 
+def test_a_cells_place_is_part_of_the_key():
+    """Messages name a cell of the learner's own by its number: nobody gets another one's numbers."""
+    code = Cell("code", "x = 1")
+    assert part_key("v", "m", [CELLS[0], code], False) != part_key(
+        "v", "m", [CELLS[0], Cell("markdown", "words"), code], False
+    )
+
+
 def test_words_are_no_part_of_the_key():
     assert part_key("t", "m", CELLS, False) == part_key("t", "m", (CELLS[0], Cell("markdown", "other")), False)
 

@@ -30,7 +30,17 @@ from autograder.replies import value_of
 from autograder.sandbox.backends import BACKENDS, Launch
 from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
 
-_STAGED = ("__init__.py", "errors.py", "wire.py", "runtime.py", "ranks.py", "census.py", "confinement.py", "worker.py")
+_STAGED = (
+    "__init__.py",
+    "text.py",
+    "errors.py",
+    "wire.py",
+    "runtime.py",
+    "ranks.py",
+    "census.py",
+    "confinement.py",
+    "worker.py",
+)
 """All that a worker itself needs of this package; nothing else of it can be read from inside ..."""
 _OFFERED = ("instruments.py", "pictures.py", "warm_onnx.py")
 """... but what probes measure with, the pictures and digits that learners' own code may use, and what chapters warm."""

@@ -63,7 +63,7 @@ def copied_layout(frames, size):
     return pixels[:, :, top : top + size, left : left + size].contiguous()
 """
 
-_OWN_SOCKET = """
+OWN_SOCKET = """
 import os, socket, stat, struct, json
 
 def channel():
@@ -235,7 +235,7 @@ except Exception:
     # --- forged answers -----------------------------------------------------------------------------------------------
     _patches(
         "answer-forged-on-the-socket",
-        _OWN_SOCKET
+        OWN_SOCKET
         + """
 def to_patches(frames, size):
     reply({"d": [["value", {"l": []}]]})
@@ -244,23 +244,23 @@ def to_patches(frames, size):
     ),
     _patches(
         "answer-to-load-forged-as-a-number",
-        _OWN_SOCKET + "\nx = reply({'d': [['value', 5]]})\n" + WRONG_PATCHES,
+        OWN_SOCKET + "\nx = reply({'d': [['value', 5]]})\n" + WRONG_PATCHES,
     ),
     _patches(
         "answer-to-load-forged-as-odd-problems",
-        _OWN_SOCKET + "\nx = reply({'d': [['value', {'l': [{'d': [['kind', 1]]}]}]]})\n" + WRONG_PATCHES,
+        OWN_SOCKET + "\nx = reply({'d': [['value', {'l': [{'d': [['kind', 1]]}]}]]})\n" + WRONG_PATCHES,
     ),
     _patches(
         "answer-to-load-without-value",
-        _OWN_SOCKET + "\nx = reply({'d': [['error', {'t': []}]]})\n" + WRONG_PATCHES,
+        OWN_SOCKET + "\nx = reply({'d': [['error', {'t': []}]]})\n" + WRONG_PATCHES,
     ),
     _patches(
         "answer-with-an-error-of-odd-form",
-        _OWN_SOCKET + "\nx = reply({'d': [['error', {'l': [1, 2]}]]})\n" + WRONG_PATCHES,
+        OWN_SOCKET + "\nx = reply({'d': [['error', {'l': [1, 2]}]]})\n" + WRONG_PATCHES,
     ),
     _patches(
         "answer-that-is-noise",
-        _OWN_SOCKET
+        OWN_SOCKET
         + """
 x = os.write(channel(), struct.pack("<Q", 64) + b"\\xff" * 64)
 """
@@ -268,11 +268,11 @@ x = os.write(channel(), struct.pack("<Q", 64) + b"\\xff" * 64)
     ),
     _patches(
         "answer-of-impossible-length",
-        _OWN_SOCKET + "\nx = os.write(channel(), b'\\xff' * 8)\n" + WRONG_PATCHES,
+        OWN_SOCKET + "\nx = os.write(channel(), b'\\xff' * 8)\n" + WRONG_PATCHES,
     ),
     _patches(
         "a-hundred-answers-ahead",
-        _OWN_SOCKET + "\nx = [reply({'d': [['value', {'l': []}]]}) for _ in range(100)]\n" + WRONG_PATCHES,
+        OWN_SOCKET + "\nx = [reply({'d': [['value', {'l': []}]]}) for _ in range(100)]\n" + WRONG_PATCHES,
     ),
     _patches(
         "patched-runtime",

@@ -18,7 +18,7 @@ class Crash:
     says: str
 
 
-def _body(*lines: str, before: str = "") -> str:
+def body(*lines: str, before: str = "") -> str:
     return (
         f"import os, signal, sys, threading, time\nimport torch\n{before}\n\ndef to_patches(frames, size):\n"
         + "".join(f"    {line}\n" for line in lines)
@@ -35,8 +35,8 @@ def to_patches(frames, size):
 """
 
 CRASHES = [
-    Crash("exit", _body("sys.exit(3)"), "failed", "Your code called exit"),
-    Crash("exit-behind-pythons-back", _body("os._exit(3)"), "failed", "Your code ended its process (status 3)"),
+    Crash("exit", body("sys.exit(3)"), "failed", "Your code called exit"),
+    Crash("exit-behind-pythons-back", body("os._exit(3)"), "failed", "Your code ended its process (status 3)"),
     Crash(
         "exit-while-loading",
         "import os\nx = os._exit(0)\n" + _RIGHT.replace("(frames, size):", "(frames, size, x=x):"),
@@ -45,12 +45,12 @@ CRASHES = [
     ),
     Crash(
         "segmentation-fault",
-        _body("import ctypes", "ctypes.string_at(0)"),
+        body("import ctypes", "ctypes.string_at(0)"),
         "failed",
         "Your code was ended by signal SIGSEGV",
     ),
-    Crash("abort", _body("os.abort()"), "failed", "Your code was ended by signal"),
-    Crash("endless-loop", _body("while True: pass"), "timeout", "Your code did not come back within 2 s"),
+    Crash("abort", body("os.abort()"), "failed", "Your code was ended by signal"),
+    Crash("endless-loop", body("while True: pass"), "timeout", "Your code did not come back within 2 s"),
     Crash(
         "endless-loop-while-loading",
         "import time\nx = [time.sleep(1000)]\n" + _RIGHT.replace("(frames, size):", "(frames, size, x=x):"),
@@ -59,7 +59,7 @@ CRASHES = [
     ),
     Crash(
         "endless-loop-that-ignores-signals",
-        _body(
+        body(
             "for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(n, signal.SIG_IGN)",
             "while True:",
             "    try: time.sleep(100)",
@@ -70,13 +70,13 @@ CRASHES = [
     ),
     Crash(
         "deadlock",
-        _body("lock = threading.Lock()", "lock.acquire()", "lock.acquire()"),
+        body("lock = threading.Lock()", "lock.acquire()", "lock.acquire()"),
         "timeout",
         "Your code did not come back within 2 s",
     ),
     Crash(
         "rank-that-never-comes",
-        _body(
+        body(
             "import torch.distributed as dist",
             "place = os.environ['TMPDIR'] + '/rendezvous'",
             "dist.init_process_group('gloo', init_method='file://' + place, rank=0, world_size=2)",
@@ -84,12 +84,12 @@ CRASHES = [
         "timeout",
         "Your code did not come back within 2 s",
     ),
-    Crash("deep-recursion", _body("return to_patches(frames, size)"), "failed", "raised RecursionError"),
-    Crash("memory-in-one-piece", _body("return torch.ones(10**10)"), "failed", "Your code raised"),
-    Crash("memory-in-small-pieces", _body("return [bytearray(10**7) for _ in range(10**6)]"), "failed", "MemoryError"),
+    Crash("deep-recursion", body("return to_patches(frames, size)"), "failed", "raised RecursionError"),
+    Crash("memory-in-one-piece", body("return torch.ones(10**10)"), "failed", "Your code raised"),
+    Crash("memory-in-small-pieces", body("return [bytearray(10**7) for _ in range(10**6)]"), "failed", "MemoryError"),
     Crash(
         "memory-of-helpers",
-        _body(
+        body(
             "for _ in range(8):",
             "    if os.fork() == 0:",
             "        block = b'x' * 120_000_000",
@@ -99,16 +99,16 @@ CRASHES = [
         "failed",
         "Your code took more than the 0.4 GB of memory that it may have",
     ),
-    Crash("fork-bomb", _body("while True: os.fork()"), "failed", "Your code raised BlockingIOError"),
+    Crash("fork-bomb", body("while True: os.fork()"), "failed", "Your code raised BlockingIOError"),
     Crash(
         "thread-bomb",
-        _body("while True: threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"),
+        body("while True: threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"),
         "failed",
         "can't start new thread",
     ),
     Crash(
         "disk-bomb",
-        _body(
+        body(
             "n = 0",
             "while True:",
             "    n += 1",
@@ -119,7 +119,7 @@ CRASHES = [
     ),
     Crash(
         "flood-of-output",
-        _body(
+        body(
             "for stream in (sys.stdout, sys.stderr):",
             "    for _ in range(20): stream.write('x' * 1_000_000)",
             "print('the end')",
@@ -130,22 +130,22 @@ CRASHES = [
     ),
     Crash(
         "large-result",
-        _body("return torch.empty(300_000_000, dtype=torch.uint8)"),
+        body("return torch.empty(300_000_000, dtype=torch.uint8)"),
         "failed",
         "300 MB of tensors are more than the 256 MB allowed",
     ),
-    Crash("endless-text", _body("return 'x' * 100_000_000"), "failed", "cannot be handed back"),
-    Crash("input", _body("return input('size? ')"), "failed", "Your code raised EOFError"),
-    Crash("debugger", _body("breakpoint()", "return frames"), "failed", "Your code raised BdbQuit"),
+    Crash("endless-text", body("return 'x' * 100_000_000"), "failed", "cannot be handed back"),
+    Crash("input", body("return input('size? ')"), "failed", "Your code raised EOFError"),
+    Crash("debugger", body("breakpoint()", "return frames"), "failed", "Your code raised BdbQuit"),
     Crash(
         "network",
-        _body("import urllib.request", "return urllib.request.urlopen('http://127.0.0.1:9/').read()"),
+        body("import urllib.request", "return urllib.request.urlopen('http://127.0.0.1:9/').read()"),
         "failed",
         "Your code raised URLError",
     ),
     Crash(
         "missing-module",
-        "import no_such_module\n" + _body("return no_such_module.f(frames)"),
+        "import no_such_module\n" + body("return no_such_module.f(frames)"),
         "failed",
         "no_such_module",
     ),
@@ -154,7 +154,7 @@ CRASHES = [
     Crash("name-taken-by-a-number", "to_patches = 3\n", "failed", "Your code raised TypeError"),
     Crash(
         "exception-that-cannot-be-shown",
-        _body(
+        body(
             "raise Odd('x')",
             before="class Odd(Exception):\n    def __str__(self): raise RuntimeError",
         ),
@@ -163,7 +163,7 @@ CRASHES = [
     ),
     Crash(
         "exception-of-a-megabyte",
-        _body("raise ValueError('x' * 1_000_000)"),
+        body("raise ValueError('x' * 1_000_000)"),
         "failed",
         "Your code raised ValueError",
     ),

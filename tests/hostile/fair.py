@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from autograder.notebook import Cell
 
 
 @dataclass(frozen=True)
@@ -306,3 +309,12 @@ def check_frame_loss(loss):
         },
     ),
 ]
+
+
+def cells_of(chapter: Any, fair: Any) -> list[Cell]:
+    """The solution with the sources in their places, and the learner's own cells around the first of them."""
+    cells = chapter.with_solutions({chapter.task(task).solution_cell: text for task, text in fair.sources.items()})
+    first = min(i for i, c in enumerate(cells) if c.source in fair.sources.values())
+    own = [Cell("code", source) for source in fair.own_cells]
+    after = [Cell("code", source) for source in fair.after_cells]
+    return [*cells[:first], *own, cells[first], *after, *cells[first + 1 :]]

@@ -48,6 +48,18 @@ def test_cheat_gains_nothing(grading, cheat):
     assert report.task(neighbour).passed, "another task lost points"
 
 
+def test_what_hidden_tests_showed_is_not_told_in_a_visible_one(grading):
+    """A visible test that takes times comes after hidden ones: by then, their inputs must be forgotten."""
+    source = "seen = []\n\ndef sliding_windows(frames, length, step):\n"
+    source += "    seen.append(tuple(frames.shape))\n    raise ValueError(repr(seen))\n"
+    chapter = grading.chapter
+    cells = chapter.with_solutions({chapter.task("sliding_windows").solution_cell: source})
+    report = grade_cells(cells, grading, ["sliding_windows"]).task("sliding_windows")
+    told = [test.message for test in report.tests if not test.hidden]
+    assert any("(7, 4, 5, 3)" in message for message in told)  # what a visible test showed
+    assert not any("(9, 4, 5, 3)" in message for message in told)
+
+
 def test_names_are_unique():
     names = [cheat.name for cheat in CHEATS]
     assert len(names) == len(set(names))

@@ -11,13 +11,13 @@ import pytest
 from autograder.chapter import find_chapters
 from autograder.errors import IsolationUnavailable
 from autograder.grading import Grading, grade_cells
-from autograder.notebook import Cell
 from autograder.sandbox import Limits
 from autograder.session import load_module
 from autograder.submission import Host
 
 ROOT = Path(__file__).resolve().parents[2]
-FAIR: list[Any] = load_module(Path(__file__).with_name("fair.py")).FAIR
+_FAIR: Any = load_module(Path(__file__).with_name("fair.py"))
+FAIR, cells_of = _FAIR.FAIR, _FAIR.cells_of
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +29,6 @@ def host() -> Iterator[Host]:
         pytest.skip(str(error))
     with host:
         yield host
-
-
-def cells_of(chapter: Any, fair: Any) -> list[Cell]:
-    """The solution with the sources in their places, and the learner's own cells around the first of them."""
-    cells = chapter.with_solutions({chapter.task(task).solution_cell: text for task, text in fair.sources.items()})
-    first = min(i for i, c in enumerate(cells) if c.source in fair.sources.values())
-    own = [Cell("code", source) for source in fair.own_cells]
-    after = [Cell("code", source) for source in fair.after_cells]
-    return [*cells[:first], *own, cells[first], *after, *cells[first + 1 :]]
 
 
 @pytest.mark.parametrize("fair", [pytest.param(fair, id=fair.name) for fair in FAIR])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,91 +15,22 @@ from autograder import submission
 from autograder.chapter import Chapter, find_chapters
 from autograder.grading import Grading, grade_cells
 from autograder.report import Outcome
+from autograder.session import load_module
 from autograder.submission import Host
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
-TASK, NEIGHBOURS = "average_gradients", ("process_group_settings", "epoch_batches", "save_checkpoint")
+_RANKS: Any = load_module(Path(__file__).with_name("ranks.py"))
+TASK, HANGS, DEADLOCKS, DEATHS, source_of = (
+    _RANKS.TASK,
+    _RANKS.HANGS,
+    _RANKS.DEADLOCKS,
+    _RANKS.DEATHS,
+    _RANKS.source_of,
+)
+NEIGHBOURS = ("process_group_settings", "epoch_batches", "save_checkpoint")
 PATIENCE_S = 60.0
 """No rank may keep anyone waiting for longer than this before there is a verdict."""
-
-
-@dataclass(frozen=True)
-class Bad:
-    """The body of an averaging that fails on rank 1, and what is said about it."""
-
-    name: str
-    body: str
-    says: tuple[str, ...]
-
-
-HANGS = [
-    Bad(
-        "sleeps",
-        "if rank == 1:\n    time.sleep(10_000)\ndist.all_reduce(p.grad)",
-        (
-            "rank 0 still waits in `all_reduce` of 2 numbers, its collective call number 1",
-            "rank 1 is still busy outside of collective calls",
-        ),
-    ),
-    Bad(
-        "runs-for-ever",
-        "while rank == 1:\n    pass\ndist.barrier()",
-        (
-            "rank 0 still waits in `barrier`, its collective call number 1",
-            "rank 1 is still busy outside of collective calls",
-        ),
-    ),
-    Bad(
-        "stops-itself",
-        "if rank == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)\ndist.barrier()",
-        ("rank 0 still waits in `barrier`", "rank 1 is still busy outside of collective calls"),
-    ),
-    Bad(
-        "holds-the-interpreter",
-        "if rank == 1:\n    ctypes.PyDLL(None).sleep(10_000)\ndist.barrier()",
-        ("rank 0 still waits in `barrier`", "rank 1 is still busy outside of collective calls"),
-    ),
-]
-DEADLOCKS = [
-    Bad(
-        "a-barrier-of-one",
-        "dist.all_reduce(p.grad)\nif rank == 0:\n    dist.barrier()",
-        ("rank 0 still waits in `barrier`", "rank 1 had come back, after 1 collective call"),
-    ),
-    Bad(
-        "waits-for-a-message",
-        "dist.recv(p.grad, 1 - rank)",
-        (
-            "rank 0 still waits in `recv` of 2 numbers, its collective call number 1",
-            "rank 1 still waits in `recv` of 2 numbers, its collective call number 1",
-        ),
-    ),
-]
-DEATHS = [
-    Bad("exits", "dist.barrier()\nif rank == 1:\n    os._exit(0)\ndist.barrier()", ("the process of rank 1 ended",)),
-    Bad(
-        "crashes",
-        "if rank == 1:\n    ctypes.string_at(0)\ndist.barrier()",
-        ("the process of rank 1 ended outside of collective calls, after 0 collective calls",),
-    ),
-    Bad(
-        "is-killed-by-another",
-        "pids = [torch.zeros(1, dtype=torch.int64) for _ in range(2)]\n"
-        "dist.all_gather(pids, torch.tensor([os.getpid()]))\n"
-        "if rank == 0:\n    os.kill(pids[1].item(), signal.SIGKILL)\ndist.barrier()",
-        ("the process of rank 1 ended",),
-    ),
-    Bad("ends-the-group", "if rank == 1:\n    dist.destroy_process_group()\nelse:\n    dist.barrier()", ("rank",)),
-    Bad("tries-to-end-who-started-it", "os.kill(os.getppid(), signal.SIGKILL)", ("the gradients",)),
-    Bad("floods", "while True:\n    print('x' * 1_000_000)", ("rank",)),
-]
-
-
-def _source(bad: Bad) -> str:
-    head = "import ctypes, os, signal, time\n\n\ndef average_gradients(model):\n"
-    body = f"rank, p = dist.get_rank(), next(model.parameters())\np.grad = torch.zeros_like(p)\n{bad.body}\n"
-    return head + textwrap.indent(body, "    ")
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +65,7 @@ def test_ranks_that_fail_are_named_and_cost_their_task(grading, bad, waits, proc
     monkeypatch.setattr(submission, "RANKS_PATIENCE_S", 5.0)
     before = processes.count(grading.host)
     chapter = grading.chapter
-    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: _source(bad)})
+    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: source_of(bad)})
     report = grade_cells(cells, grading, [TASK, *NEIGHBOURS])
     task = report.task(TASK)
     assert task.score == 0
@@ -179,7 +110,7 @@ def _graded(root: Path) -> list[tuple[str, float, list[tuple[str, str]]]]:
     """What each task of a notebook with a deadlock is worth, and what is said about each test."""
     chapter = find_chapters(root)["ch07_ddp"]
     bad = next(bad for bad in DEADLOCKS if bad.name == "a-barrier-of-one")
-    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: _source(bad)})
+    cells = chapter.with_solutions({chapter.task(TASK).solution_cell: source_of(bad)})
     with Host("bubblewrap") as host:
         report = grade_cells(cells, Grading(chapter, host, hidden=False), [TASK, "train_on_ranks", "save_checkpoint"])
     return [(task.task, task.score, [(test.outcome, test.message) for test in task.tests]) for task in report.tasks]
