@@ -31,6 +31,7 @@ _MOST_NOTES = 20
 _VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at hand in a learner's copy."
 
 
+_STARTERS_TRIES = 3
 _STARTERS_PATIENCE = 3.0
 """A guard that is taken for none, since the machine was busy just then, would spoil every grade from there on."""
 
@@ -114,21 +115,34 @@ class _Markers:
 
 
 def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], tasks: Sequence[str]) -> set[str]:
-    """The names of the tests that the untouched notebook passes: the guards. Run once, then remembered on disk."""
+    """The names of the tests that the untouched notebook passes: the guards. Run once, then remembered on disk.
+
+    So are those that could not be measured on it, in several tries: nobody is to be paid for what may have been there
+    from the beginning.
+    """
     folder = _memory(chapter, device, files)
     guards: set[str] = set()
     for task in tasks:
         known = _recall(folder, task)
         if known is None:
-            starter = chapter.starter_program
-            session = Session(chapter, starter, lambda role: LiveRunner(), patience=_STARTERS_PATIENCE)
-            results = run_tests(session, files, [task]).get(task, [])
-            known = {result.name for result in results if result.outcome is Outcome.PASSED}
+            results = _tried_on_starter(chapter, files, task)
+            known = {result.name for result in results if result.outcome in (Outcome.PASSED, Outcome.SKIPPED)}
             if not any(result.outcome is Outcome.ERROR for result in results):
                 with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
                     write_atomically(folder / f"{task}.json", json.dumps(sorted(known)))
         guards |= known
     return guards
+
+
+def _tried_on_starter(chapter: Chapter, files: Sequence[Path], task: str) -> list[TestResult]:
+    """The results of one task's tests on the untouched notebook; tried again where a time could not be measured."""
+    for _ in range(_STARTERS_TRIES):
+        starter = chapter.starter_program
+        session = Session(chapter, starter, lambda role: LiveRunner(), patience=_STARTERS_PATIENCE)
+        results = run_tests(session, files, [task]).get(task, [])
+        if not any(result.outcome is Outcome.SKIPPED for result in results):
+            break
+    return results
 
 
 def remembered_guards(chapter: Chapter, device: str, files: Sequence[Path]) -> set[str] | None:

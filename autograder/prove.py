@@ -221,11 +221,12 @@ def differences(here: str, there: str) -> list[str]:
     """Where two kill matrices differ, as pairs of lines; a cell with ``?`` in either of them is no difference.
 
     Nor is a variant that *here* leaves out. A race that one machine could not decide, or a gain that its hardware does
-    not have, says nothing about the tests.
+    not have, says nothing about the tests. Nor does the word "guard" matter: whether a test is one is what the
+    starter's line says, in as far as it could be measured.
     """
 
     def same(a: str, b: str) -> bool:
-        cells = [[cell.strip() for cell in line.split("|")] for line in (a, b)]
+        cells = [[cell.strip() for cell in line.replace(" (guard)", "").split("|")] for line in (a, b)]
         return len(cells[0]) == len(cells[1]) and all(x == y or "?" in (x, y) for x, y in zip(*cells, strict=True))
 
     named = set(_variants(here))

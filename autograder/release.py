@@ -30,8 +30,10 @@ _FIXED = {
     "autograder/py.typed": "autograder/py.typed",
 }
 """Files that are there whatever the chapters are: name in the bundle -> name in the project."""
-_STARTED = "import autograder.cli, autograder.pytest_plugin, autograder.worker"
-"""The parts of the engine that are started by their names. What authors alone use is not among them."""
+_STARTED = """
+import autograder.cli, autograder.pytest_plugin, autograder.worker, autograder.warm_onnx, autograder.checks.server
+"""
+"""The parts of the engine that are started, or read, by their names. What authors alone use is not among them."""
 _WHEN = (2000, 1, 1, 0, 0, 0)
 """The time of every file in the zip."""
 

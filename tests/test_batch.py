@@ -222,3 +222,15 @@ def test_the_untouched_notebook_is_run_once_only(timed_course):
     memory = list((timed_course.parent / "cache").rglob("*.json"))
     assert len(memory) == 2 and all(isinstance(json.loads(path.read_text()), list) for path in memory)
     assert passed_by_starter(chapter, "cpu", files, ["double", "half"]) == first == {f"test_{NAME}::test_zero"}
+
+
+def test_what_cannot_be_measured_on_the_untouched_notebook_earns_nothing(timed_course):
+    """It is tried a few times; what is skipped each time may have been right from the beginning."""
+    tests = timed_course / "exercises" / NAME / f"test_{NAME}.py"
+    tried = timed_course / "tried"
+    skipping = f'    open({str(tried)!r}, "a").write("x")\n    pytest.skip("too noisy")\n'
+    tests.write_text(tests.read_text().replace('    """Half of four is two."""\n', f'    """Half."""\n{skipping}'))
+    chapter = find_chapters(timed_course)[NAME]
+    guards = passed_by_starter(chapter, "cpu", chapter.visible_tests, ["half"])
+    assert guards == {f"test_{NAME}::test_halves"}
+    assert len(tried.read_text()) == 3

@@ -143,6 +143,7 @@ def test_what_could_not_be_measured_is_no_difference_between_matrices() -> None:
     assert len(differences(published.replace("| x | x |", "| x | · |"), published)) == 1
     assert differences(published.replace("chaff", "chaff y"), published)
     assert differences(published.replace("`test_a`", "`test_b`"), published)
+    assert differences(published.replace("`test_a`", "`test_a` (guard)"), published) == []  # the starter's line says it
     assert differences(published + "\n| chaff z | x | x |", published)
     assert differences(published, published + "\n| chaff z | x | x |") == []
     assert differences(published, published + "\n| wheat z | · | · |") == []
