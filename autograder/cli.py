@@ -62,11 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    single = len(options.paths) == 1 and not os.path.isdir(options.paths[0])  # Path.is_dir raises for some names
+    from autograder.errors import ClinicError
+    from autograder.handed_in import is_notebook
+
+    single = len(options.paths) == 1 and is_notebook(options.paths[0])
     if not single and (options.json or options.gradescope):
         parser.error("--json and --gradescope are for one notebook; a batch writes its reports to --out")
-    from autograder.errors import ClinicError
-
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a check mark still shows the grade
     try:

@@ -76,6 +76,12 @@ def open_submission(expected: Path, chapter: Chapter) -> Normalised:
     return replace(laid, notes=(note, *laid.notes))
 
 
+def is_notebook(path: Path) -> bool:
+    """Whether *path* is meant to be one notebook, whatever is there, and not a folder of them."""
+    # pathlib's ways to ask raise for some names
+    return path.suffix == ".ipynb" or os.path.islink(path) or not os.path.isdir(path)
+
+
 def find_handed_in(
     paths: Sequence[Path], chapters: Mapping[str, Chapter], only: str | None = None
 ) -> tuple[list[HandedIn], list[Stray]]:
@@ -103,7 +109,7 @@ def find_handed_in(
 
 def _in_path(path: Path, chapters: Mapping[str, Chapter]) -> Iterator[HandedIn | Stray]:
     student = Path(os.path.abspath(path)).parent.name
-    if os.path.islink(path) or not os.path.isdir(path):  # pathlib's raise for some names
+    if is_notebook(path):
         # an exercise that is graded where it was worked on belongs to nobody by name
         in_place = student in chapters
         yield _single(Path(os.path.abspath(path)).parent.parent.name if in_place else path.stem, path, chapters)
