@@ -96,7 +96,7 @@ def test_refused(kind: Any, tmp_path: Path, chapter: Chapter, right_answer: dict
     with pytest.raises(SubmissionRefused) as caught:
         normalise(chapter.starter, read(path), path.name)
     assert kind.says in str(caught.value)
-    assert path.name in str(caught.value)
+    assert path.name[:200] in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.name)
