@@ -92,7 +92,7 @@ CRASHES = [
         body(
             "for _ in range(8):",
             "    if os.fork() == 0:",
-            "        block = b'x' * 120_000_000",
+            "        block = b'x' * 300_000_000",
             "        time.sleep(60)",
             "time.sleep(60)",
         ),

@@ -29,6 +29,10 @@ _OTHERWISE = {
     "below_a_file": ("graded", ""),
     "inside_a_forged_course": ("refused", "there are several notebooks in its place"),
 }
+_ALSO_LOST = {
+    # changes torch for all of the notebook, and the learner's own test with it
+    "patched-comparisons": {"check_frame_loss": False},
+}
 Notebook = dict[str, Any]
 
 
@@ -37,7 +41,7 @@ class Entry:
     """What one student hands in, and what has to come of it.
 
     ``write`` gets the folder of all submissions. ``lost`` names tasks: True where they have no points, False where they
-    have some but not all; the others have all. ``becomes`` is graded, refused, or reported (no grade, and a line).
+    may have some but not all; the others have all. ``becomes`` is graded, refused, or reported (no grade, and a line).
     """
 
     name: str
@@ -127,7 +131,7 @@ class Class:
             f"cheat-{cheat.name}",
             "cheats",
             self._with(cheat.task, cheat.code),
-            lost={cheat.task: not cheat.failing},
+            lost={cheat.task: not cheat.failing} | _ALSO_LOST.get(cheat.name, {}),
             failing=cheat.failing,
             secret=cheat.secret,
         )
@@ -186,15 +190,15 @@ def problems(entry: Entry, path: Path, said: str) -> Iterator[str]:
         yield f"it was not graded: {report['notes']}"
     yield from (f"a fault of ours: {test['name']}: {test['message']}" for test in tests if test["outcome"] == "error")
     for task in report["tasks"]:
-        wanted = {None: "all", True: "no", False: "some"}[entry.lost.get(task["task"])]
         got = "all" if task["score"] == task["max_score"] else "some" if task["score"] else "no"
-        if got != wanted:
+        wanted = {None: ["all"], True: ["no"], False: ["no", "some"]}[entry.lost.get(task["task"])]
+        if got not in wanted:
             bad = [
                 f"{t['name'].partition('::')[2]}: {t['message'][:150]}"
                 for t in task["tests"]
                 if t["outcome"] != "passed"
             ]
-            yield f"{task['task']} has {got} points instead of {wanted}: {bad[:4]}"
+            yield f"{task['task']} has {got} points instead of {' or '.join(wanted)}: {bad[:4]}"
     passed = {test["name"].partition("::")[2] for test in tests if test["outcome"] == "passed"}
     yield from (f"{name} passed" for name in entry.failing if name in passed)
     for test in tests:
