@@ -225,12 +225,33 @@ try:
     from IPython import get_ipython
     ip = get_ipython()
     ip.input_transformers_cleanup = [lambda lines: ["1.0"]]
+    ip.ast_transformers = [lambda tree: tree]
+    ip.events.register("pre_run_cell", lambda info: open("/tmp/cells", "a").write(info.raw_cell))
     ip.showtraceback = lambda *a, **k: None
     ip.run_cell = lambda *a, **k: None
 except Exception:
     ip = None
 """
         + WRONG_PATCHES,
+    ),
+    _patches(
+        "print-shadowed",
+        "import builtins\nbuiltins.print = print = lambda *a, **k: None\n" + WRONG_PATCHES,
+    ),
+    _patches(
+        "answers-cached-by-content",
+        CUT_ONE_BY_ONE
+        + """
+ANSWERS = {}
+
+def to_patches(frames, size):
+    content = frames.numpy().tobytes(), frames.shape, size
+    if content not in ANSWERS:
+        ANSWERS[content] = slow_patches(frames, size)
+    return ANSWERS[content]
+""",
+        failing=("test_patches_are_quick",),
+        slow=True,
     ),
     # --- forged answers -----------------------------------------------------------------------------------------------
     _patches(

@@ -114,6 +114,12 @@ def frame_loss(prediction, target):
         "docstring",
         PATCHES.replace(":\n    n, c", ':\n    """Cut.\n\n    !ls and %time are words here.\n    """\n    n, c', 1),
     ),
+    _patches(
+        "packages-installed-from-the-notebook",
+        "!pip install --quiet no-such-package\n%pip install torch\n" + PATCHES,
+        "!pip install no-such-package",
+        "%conda install torch",
+    ),
     _patches("module-missing-elsewhere", PATCHES, "import no_such_module\nfrom no_such_module import thing\n"),
     _patches("error-elsewhere", PATCHES, "x = 1 / 0", "raise RuntimeError('a demonstration')", "def broken(:\n"),
     _patches(
