@@ -17,7 +17,7 @@ from autograder.handed_in import HandedIn, open_submission
 from autograder.hardware import machine_class
 from autograder.judging import Course, Judges, Request, carry_out, guards_of
 from autograder.normalise import Normalised
-from autograder.notebook import Cell
+from autograder.program import Program, read_program
 from autograder.report import Outcome, Part, Report
 from autograder.store import Store
 
@@ -92,9 +92,10 @@ class Batch:
 
     def grade_here(self, student: str, chapter: str, laid: Normalised) -> Report:
         """The grade of one submission that has been read already; what is not stored yet is run in this process."""
-        for timed in self._kinds(chapter):
-            if self._part(chapter, laid.cells, timed) is None:
-                request = Request(self.course, chapter, student, laid.cells, timed)
+        program = read_program(laid.cells)
+        for timed in (False, True):
+            if missing := self._missing(chapter, program, timed):
+                request = Request(self.course, chapter, student, laid.cells, missing, timed)
                 with contextlib.suppress(StoreError):  # a grade that cannot be kept is a grade all the same
                     self._keep(request, carry_out(request))
         guards = self.course.remembered_guards(chapter)
@@ -157,20 +158,26 @@ class Batch:
             cells = self._open(one).cells
         except SubmissionRefused as refusal:  # it could be read before
             return str(refusal)
-        if timed not in self._kinds(one.chapter) or self._part(one.chapter, cells, timed) is not None:
-            return ""
+        missing = self._missing(one.chapter, read_program(cells), timed)
         name = f"{one.student}/{one.chapter}" + (", timed" if timed else "")
-        return Request(self.course, one.chapter, name, cells, timed)
+        return Request(self.course, one.chapter, name, cells, missing, timed) if missing else ""
 
     def _open(self, one: HandedIn) -> Normalised:
         return open_submission(one.path, self.course.chapters[one.chapter])
 
-    def _kinds(self, chapter: str) -> tuple[bool, ...]:
-        return (False, True) if self.course.chapters[chapter].has_timed_tests else (False,)
+    def _tasks(self, chapter: str, timed: bool) -> list[str]:
+        """The tasks that have tests of that kind."""
+        needs = self.course.chapters[chapter].needs
+        return [task for task in needs if timed in needs[task].kinds]
 
-    def _part(self, chapter: str, cells: tuple[Cell, ...], timed: bool) -> Part | None:
+    def _missing(self, chapter: str, program: Program, timed: bool) -> tuple[str, ...]:
+        """The tasks whose tests of that kind have yet to be run."""
+        tasks = self._tasks(chapter, timed)
+        return tuple(task for task in tasks if self._part(chapter, task, timed, program) is None)
+
+    def _part(self, chapter: str, task: str, timed: bool, program: Program) -> Part | None:
         for machine in self.machines:
-            key = self.course.key(chapter, cells, timed, machine)
+            key = self.course.key(chapter, task, timed, program, machine)
             if key in self._parts:
                 return self._parts[key]
             known = None if self.fresh and key not in self._stored else self.store.get(key)
@@ -179,10 +186,16 @@ class Batch:
         return None
 
     def _keep(self, request: Request, part: Part) -> None:
-        key = self.course.key(request.chapter, request.cells, request.timed, machine_class(part.hardware))
-        self._parts[key] = part
-        if not part.is_final:
-            return
+        program = read_program(request.cells)
+        machine = machine_class(part.hardware)
+        keys = {t: self.course.key(request.chapter, t, request.timed, program, machine) for t in request.tasks}
+        parts = {key: Part({task: part.results.get(task, ())}, part.hardware) for task, key in keys.items()}
+        self._parts |= parts
+        for key, one in parts.items():
+            if one.is_final:
+                self._put(key, one)
+
+    def _put(self, key: str, part: Part) -> None:
         try:
             self.store.put(key, part)
         except OSError as error:
@@ -190,18 +203,22 @@ class Batch:
         del self._parts[key]
         self._stored.add(key)
 
-    def _all_parts(self, chapter: str, laid: Normalised) -> list[Part | None]:
-        return [self._part(chapter, laid.cells, timed) for timed in self._kinds(chapter)]
-
     def _is_complete(self, one: HandedIn, laid: Normalised) -> bool:
-        return None not in self._all_parts(one.chapter, laid)
+        program = read_program(laid.cells)
+        return not any(self._missing(one.chapter, program, timed) for timed in (False, True))
 
     def _composed(self, one: HandedIn, laid: Normalised, guards: set[str], from_store: bool = False) -> Graded:
         report = self._report(one.chapter, laid, guards)
         return Graded(one, Status.GRADED, report, tuple(problems_of(report)), from_store)
 
     def _report(self, chapter: str, laid: Normalised, guards: set[str]) -> Report:
-        parts = [part for part in self._all_parts(chapter, laid) if part is not None]
+        program = read_program(laid.cells)
+        parts = [
+            part
+            for timed in (False, True)
+            for task in self._tasks(chapter, timed)
+            if (part := self._part(chapter, task, timed, program)) is not None
+        ]
         return report_of(self.course.chapters[chapter], laid, parts, guards)
 
 

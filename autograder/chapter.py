@@ -15,6 +15,7 @@ from pathlib import Path
 
 from autograder import planting
 from autograder.errors import ChapterError, SubmissionRefused
+from autograder.needs import Needs, needs_of
 from autograder.notebook import Cell, RawNotebook, read
 from autograder.planting import Region
 from autograder.program import Program, read_program
@@ -71,11 +72,15 @@ class Chapter:
         return sorted((self.source / "hidden").glob("test_*.py")) if self.source else []
 
     @cached_property
+    def needs(self) -> dict[str, Needs]:
+        """What the tests of each task may ask a notebook for."""
+        found = needs_of([*self.visible_tests, *self.hidden_tests])
+        return {task.name: found.get(task.name, Needs()) for task in self.tasks}
+
+    @property
     def has_timed_tests(self) -> bool:
         """Whether any of the tests takes times."""
-        return any(
-            "mark.timed" in path.read_text(encoding="utf-8") for path in (*self.visible_tests, *self.hidden_tests)
-        )
+        return any(True in needs.kinds for needs in self.needs.values())
 
     @cached_property
     def authored(self) -> tuple[Cell, ...]:

@@ -202,11 +202,20 @@ class Grading:
         return [*self.chapter.visible_tests, *(self.chapter.hidden_tests if self.hidden else [])]
 
     def run(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Part:
-        """Run the tests on a normalised submission; *owner* tells one learner's work from the next."""
+        """Run the tests on a normalised submission; *owner* tells one learner's work from the next.
+
+        Raises :class:`ChapterError` for tests that ask the submission for more than their code shows.
+        """
         chosen = self._chosen(tasks)
         program = read_program(submission.cells)
         session = Session(self.chapter, program, lambda role: self.host.runner(owner, role, warm=self.chapter.warm))
         results = run_tests(session, self.files(), chosen, timed=self.timed)
+        for task, names in session.asked_names.items():
+            if unseen := names - self.chapter.needs[task].names:
+                raise ChapterError(
+                    f"{self.chapter.name}, task {task}: its tests ask for {', '.join(sorted(unseen))} in a way that "
+                    "reading them does not show. Write `submission.name`, or `learner.name` in a probe of that file."
+                )
         hardware = fingerprint(self.device, threads=1, isolation=self.host.isolation)
         return Part({task: tuple(found) for task, found in results.items()}, hardware)
 

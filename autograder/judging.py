@@ -17,6 +17,7 @@ from autograder.grading import Grading, remembered_guards, tests_version
 from autograder.hardware import resolve_device
 from autograder.normalise import Normalised
 from autograder.notebook import Cell
+from autograder.program import Program
 from autograder.report import Part
 from autograder.store import part_key
 from autograder.submission import Host
@@ -56,9 +57,10 @@ class Course:
         """See :func:`~autograder.grading.remembered_guards`."""
         return remembered_guards(self.chapters[name], self.device, _tests(self.chapters[name]))
 
-    def key(self, name: str, cells: tuple[Cell, ...], timed: bool, machine: str) -> str:
+    def key(self, name: str, task: str, timed: bool, program: Program, machine: str) -> str:
         """What a part of a grade is stored under that was found on a machine of class *machine*."""
-        return part_key(self.version(name), f"{machine} {self.isolation}", cells, timed)
+        names = self.chapters[name].needs[task].names
+        return part_key(self.version(name), f"{machine} {self.isolation}", task, timed, program, names)
 
 
 def _tests(chapter: Chapter) -> list[Path]:
@@ -67,12 +69,16 @@ def _tests(chapter: Chapter) -> list[Path]:
 
 @dataclass(frozen=True)
 class Request:
-    """Run the tests of *chapter* that take times, or the others, on *cells*. *name* tells requests apart."""
+    """Run those tests of some *tasks* of *chapter* that take times, or the others, on *cells*.
+
+    *name* tells requests apart.
+    """
 
     course: Course
     chapter: str
     name: str
     cells: tuple[Cell, ...]
+    tasks: tuple[str, ...]
     timed: bool
     version: str = ""
     """Where given: the version of the chapter that whoever asks has, and without which no answer is wanted."""
@@ -132,7 +138,7 @@ def carry_out(request: Request) -> Part:
         raise ClinicError(f"The judge has other tests of {chapter}, another autograder or another torch.")
     with _not_forever():
         laid = Normalised(request.cells, (), frozenset())
-        return _grading(request.course, request.chapter, request.timed).run(laid, owner=request.name)
+        return _grading(request.course, request.chapter, request.timed).run(laid, request.tasks, request.name)
 
 
 def guards_of(course: Course, chapter: str) -> set[str]:

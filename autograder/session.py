@@ -70,6 +70,8 @@ class Session:
     on_result: Callable[[str, TestResult], None] | None = None
     patience: float = 1.0
     """What the time that a request may take is multiplied by."""
+    asked_names: dict[str, set[str]] = field(default_factory=dict)
+    """The names that each task's tests have asked the submission for."""
     used_cells: dict[str, set[str]] = field(default_factory=dict)
     """The cells of the submission that each task's tests needed."""
     _turn: tuple[str, bool] = ("", False)
@@ -128,7 +130,9 @@ class Session:
     def close(self) -> None:
         """End the current task's processes."""
         if "submission" in self._open:
-            self.used_cells.setdefault(self._turn[0], set()).update(self._open["submission"].used_cells)
+            submission = self._open["submission"]
+            self.used_cells.setdefault(self._turn[0], set()).update(submission.used_cells)
+            self.asked_names.setdefault(self._turn[0], set()).update(submission.asked_names)
         for submission in self._open.values():
             submission.close()
         self._open = {}

@@ -1,7 +1,8 @@
 """Keeps what has been graded, so that a second run does only what has changed, and a killed one loses nothing.
 
-A part of a grade is stored under a key made of the code that was handed in, the version of tests and engine, and the
-class of the machine. The student's name is no part of it: who hands in the same code gets the same verdict.
+A part of a grade, the results of one task's tests of one kind, is stored under a key made of the code that these tests
+run, the version of tests and engine, and the class of the machine. The student's name is no part of it: who hands in
+the same code gets the same verdict, and a change to one task costs that task's tests alone.
 """
 
 from __future__ import annotations
@@ -11,26 +12,29 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from autograder.errors import ReportError
-from autograder.notebook import Cell
+from autograder.program import Program
 from autograder.report import Part
 
 FOLDER = "reports"
 """Where, in a course's folder, reports are kept."""
 
 
-def part_key(version: str, machine: str, cells: Sequence[Cell], timed: bool) -> str:
-    """The name of one part: of the tests that take times (*timed*) or of the others, for the code in *cells*."""
-    digest = hashlib.sha256(json.dumps([version, machine, timed]).encode())
-    for number, cell in enumerate(cells):
-        if cell.kind == "code":  # nothing else is ever run
-            # its place, because messages name it: nobody's report may depend on who was graded before;
-            # as JSON, because a lone surrogate is no UTF-8, and may well stand in a notebook
-            digest.update(json.dumps([number, cell.grade_id, cell.is_solution, cell.source]).encode())
-    return digest.hexdigest()
+def part_key(version: str, machine: str, task: str, timed: bool, program: Program, names: Collection[str]) -> str:
+    """The name of one part: of the tests of *task* that take times (*timed*), or of the others, for the code they run.
+
+    *names* are those that the tests may ask *program* for; what it needs for them is all that is ever run. Cells have
+    their names in it, because messages name them, and so do cells that do not parse: nobody's report may depend on who
+    was graded before.
+    """
+    run = [[cell.name, cell.source, indices] for cell, indices in program.needed_for(names)]
+    defined = sorted(name for name in names if program.defines(name))
+    # as JSON, because a lone surrogate is no UTF-8, and may well stand in a notebook
+    facts = json.dumps([version, machine, task, timed, run, defined, program.errors()])
+    return hashlib.sha256(facts.encode()).hexdigest()
 
 
 def write_atomically(path: Path, text: str) -> None:

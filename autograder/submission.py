@@ -320,6 +320,8 @@ class Submission:
         """What checks keep from one test of a task to the next; forgotten with the process."""
         self.answered = False
         """Whether any of the learner's code has been asked for and has come back, with whatever result."""
+        self.asked_names: set[str] = set()
+        """The names that have been asked for, of every process that served this submission."""
         self.used_cells: set[str] = set()
         """The names of the cells that were needed so far, of every process that served this submission."""
 
@@ -455,6 +457,7 @@ class Submission:
         return self._runner.cpu_seconds() if self._runner is not None else 0.0
 
     def _prepared(self, names: set[str]) -> Runner:
+        self.asked_names |= names
         missing = [name for name in names if self._program is not None and not self._program.defines(name)]
         if missing:
             self.answered = True

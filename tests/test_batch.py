@@ -28,6 +28,7 @@ class Recorder:
 
     def __init__(self, wrong: Callable[[Request], Part | ClinicError | None] = lambda request: None) -> None:
         self.asked: list[str] = []
+        self.tasks: list[tuple[str, ...]] = []
         self.at_once: list[tuple[bool, int]] = []
         self._wrong = wrong
         self._waiting: list[Request] = []
@@ -37,6 +38,7 @@ class Recorder:
 
     def ask(self, request: Request) -> None:
         self.asked.append(request.name)
+        self.tasks.append(request.tasks)
         self._waiting.append(request)
         self.at_once.append((request.timed, len(self._waiting)))
 
@@ -95,7 +97,7 @@ def test_each_gets_a_grade(run, hand_in):
 
 def test_timed_tests_come_last_and_one_at_a_time(run, hand_in):
     judges = Recorder()
-    run(judges, *(hand_in(student, double=f"2 * x + {i}") for i, student in enumerate(("ann", "bob", "eve"))))
+    run(judges, *(hand_in(student, f"2 * x + {i}", f"x / 2 + {i}") for i, student in enumerate(("ann", "bob", "eve"))))
     kinds = [timed for timed, _ in judges.at_once]
     assert kinds == [False] * 3 + [True] * 3
     assert max(count for timed, count in judges.at_once if timed) == 1
@@ -116,7 +118,8 @@ def test_only_what_changed_is_run_again(run, hand_in):
     judges = Recorder()
     hand_in("bob", double="x + x")
     assert scores(run(judges, *people)) == [3, 3]
-    assert judges.asked == [f"bob/{NAME}", f"bob/{NAME}, timed"]
+    assert judges.asked == [f"bob/{NAME}"]
+    assert judges.tasks == [("double",)], "the other task's code is what it was"
 
 
 def test_changed_tests_run_all_again(run, hand_in, timed_course):
@@ -234,3 +237,27 @@ def test_what_cannot_be_measured_on_the_untouched_notebook_earns_nothing(timed_c
     guards = passed_by_starter(chapter, "cpu", chapter.visible_tests, ["half"])
     assert guards == {f"test_{NAME}::test_halves"}
     assert len(tried.read_text()) == 3
+
+
+def test_a_task_that_others_solved_alike_is_run_once(run, hand_in):
+    """Whatever else is in their notebooks."""
+    judges = Recorder()
+    first = run(judges, hand_in("ann"))
+    second = run(judges, hand_in("bob", double="x + x  # my own way"))
+    assert scores([*first, *second]) == [3, 3]
+    assert judges.tasks == [("double",), ("half",), ("double",)]
+
+
+def test_tests_must_show_what_they_ask_for(run, hand_in, timed_course):
+    """Else a verdict could be taken over from a notebook that differs in what was asked."""
+    tests = timed_course / "exercises" / NAME / f"test_{NAME}.py"
+    tests.write_text(tests.read_text().replace("submission.half(4)", 'getattr(submission, "ha" + "lf")(4)'))
+    (graded,) = run(Recorder(_as_errors), hand_in("ann"))
+    assert graded.status is Status.FAILED and "ask for half" in graded.problems[0]
+
+
+def _as_errors(request: Request) -> Part | ClinicError:
+    try:
+        return carry_out(request)
+    except ClinicError as error:
+        return error

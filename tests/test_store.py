@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from autograder.notebook import Cell
+from autograder.program import read_program
 from autograder.report import Outcome, Part, TestResult
 from autograder.store import Store, part_key, write_atomically
-
-CELLS = (Cell("code", "x = 1", nbgrader={"grade_id": "a", "solution": True}), Cell("markdown", "words"))
 
 
 def part(outcome: Outcome = Outcome.PASSED) -> Part:
@@ -43,35 +42,57 @@ def test_a_damaged_file_counts_as_none(tmp_path, damage):
     assert store.get("ab12") == part()
 
 
-def changed(**fields: object) -> tuple[Cell, ...]:
-    source = fields.pop("source", "x = 1")
-    return (Cell("code", str(source), nbgrader={"grade_id": "a", "solution": True} | fields), CELLS[1])
+MARK = {"grade_id": "f-code", "solution": True}
+FUNCTION = "def f(x):\n    return g(x) + 1"
+
+
+def key(
+    *cells: str,
+    source: str = FUNCTION,
+    version: str = "tests",
+    machine: str = "machine",
+    task: str = "f",
+    timed: bool = False,
+    names: tuple[str, ...] = ("f",),
+) -> str:
+    """The key of a notebook with some cells of the learner's own before the task's cell."""
+    notebook = [*(Cell("code", text) for text in cells), Cell("code", source, nbgrader=MARK)]
+    return part_key(version, machine, task, timed, read_program(notebook), names)
+
+
+HELPER = "def g(x):\n    return x"
 
 
 def test_the_key_names_all_that_a_verdict_depends_on():
     keys = [
-        part_key("tests", "machine", CELLS, False),
-        part_key("tests", "machine", CELLS, True),
-        part_key("other tests", "machine", CELLS, False),
-        part_key("tests", "other machine", CELLS, False),
-        part_key("tests", "machine", changed(source="x = 2"), False),
-        part_key("tests", "machine", changed(source="x = '\ud800'"), False),
-        part_key("tests", "machine", (*CELLS, Cell("code", "y = 1")), False),
-        part_key("tests", "machine", (Cell("code", "y = 1"), *CELLS), False),
+        key(HELPER),
+        key(HELPER, version="other"),
+        key(HELPER, machine="other"),
+        key(HELPER, task="other"),
+        key(HELPER, timed=True),
+        key(HELPER, source=FUNCTION.replace("1", "2")),
+        key(HELPER, source=FUNCTION + "  # '\ud800'"),
+        key(HELPER.replace("x", "y")),
+        key(HELPER, HELPER.replace("return x", "return 2 * x")),
+        key("", HELPER),  # messages name a cell of the learner's own by its number
+        key("from helpers import *", HELPER),
+        key(HELPER, "def broken(:"),  # that it does not parse is told
+        key(),
+        key(source="def other(x): pass"),
+        key(source="def other(x): pass", names=("f", "h")),
+        key("h = 1", source="def other(x): pass", names=("f", "h")),
     ]
-    assert len(set(keys)) == len(keys)
+    assert len(set(keys)) == len(keys) - 1  # of two names neither of which is there, one is as good as the other
 
 
-def test_a_cells_place_is_part_of_the_key():
-    """Messages name a cell of the learner's own by its number: nobody gets another one's numbers."""
-    code = Cell("code", "x = 1")
-    assert part_key("v", "m", [CELLS[0], code], False) != part_key(
-        "v", "m", [CELLS[0], Cell("markdown", "words"), code], False
-    )
+def test_what_the_tests_do_not_run_is_no_part_of_the_key():
+    """Other tasks, demonstrations, words."""
+    assert key(HELPER, "def other(): return 1", "print(f(3))") == key(HELPER, "def other(): return 2", "print(f(4))")
 
 
-def test_words_are_no_part_of_the_key():
-    assert part_key("t", "m", CELLS, False) == part_key("t", "m", (CELLS[0], Cell("markdown", "other")), False)
+def test_code_that_may_reach_everything_has_everything_in_its_key():
+    reader = "def f(x):\n    return globals()['g'](x)"
+    assert key("z = 1", source=reader) != key("z = 2", source=reader)
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):

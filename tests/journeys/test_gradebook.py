@@ -134,7 +134,7 @@ def test_manual_grades_and_comments_survive_a_regrade(course, run):
 
 def test_new_work_is_graded_anew_and_nothing_else(course, run, notebook_file, small_answers):
     released_and_graded(course, run)
-    notebook_file(course / "submitted" / "eve" / NAME / f"{NAME}.ipynb", small_answers("2 * x", "x"))
+    notebook_file(course / "submitted" / "eve" / NAME / f"{NAME}.ipynb", small_answers("x + x", "x"))
     said = run("autograder", "grade", "submitted", "--isolation", "none", "--jobs", "1")
     assert "3 graded (2 of them taken over from before)" in said
     run("nbgrader", "autograde", NAME, "--force")
