@@ -461,7 +461,7 @@ class Submission:
         missing = [name for name in names if self._program is not None and not self._program.defines(name)]
         if missing:
             self.answered = True
-            raise self._explained(LearnerMissing(missing_text(missing[0])))
+            raise LearnerMissing(missing_text(missing[0]))
         return self._ready(names)
 
     def _explained(self, error: LearnerMissing) -> LearnerMissing:
