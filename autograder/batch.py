@@ -75,13 +75,15 @@ class Batch:
         ``judges()`` is called once, and not before something has to be run. Raises :class:`ClinicError` where nothing
         can be run at all.
         """
+        # once for each chapter: they stand under a name that is made of all tests and the engine
+        remembered = {name: self.course.remembered_guards(name) for name in {one.chapter for one in submissions}}
         waiting: list[HandedIn] = []
         for one in submissions:
             try:
                 laid = self._open(one)
-                guards = self.course.remembered_guards(one.chapter)
-                if guards is not None and self._is_complete(one, laid):
-                    yield self._composed(one, laid, guards, from_store=True)
+                guards, parts = remembered[one.chapter], self._parts_of(one.chapter, laid)
+                if guards is not None and parts is not None:
+                    yield self._composed(one, laid, parts, guards, from_store=True)
                 else:
                     waiting.append(one)
             except SubmissionRefused as refusal:
@@ -99,7 +101,9 @@ class Batch:
                 with contextlib.suppress(StoreError):  # a grade that cannot be kept is a grade all the same
                     self._keep(request, carry_out(request))
         guards = self.course.remembered_guards(chapter)
-        return self._report(chapter, laid, guards_of(self.course, chapter) if guards is None else guards)
+        parts = self._parts_of(chapter, laid) or []
+        known = guards_of(self.course, chapter) if guards is None else guards
+        return report_of(self.course.chapters[chapter], laid, parts, known)
 
     def _judged(self, waiting: Sequence[HandedIn], judges: Judges) -> Iterator[Graded]:
         chapters = dict.fromkeys(one.chapter for one in waiting)
@@ -118,12 +122,12 @@ class Batch:
                 laid = self._open(one)
             except SubmissionRefused as refusal:
                 problem = str(refusal)
-            if not problem and not self._is_complete(one, laid):
-                problem = "The file changed while it was being graded. Run the same command again."
-            if problem:
-                yield Graded(one, Status.FAILED, None, (problem,))
+            parts = None if problem else self._parts_of(one.chapter, laid)
+            if parts is not None:
+                yield self._composed(one, laid, parts, guards[one.chapter])
             else:
-                yield self._composed(one, laid, guards[one.chapter])
+                changed = "The file changed while it was being graded. Run the same command again."
+                yield Graded(one, Status.FAILED, None, (problem or changed,))
 
     def _phase(self, waiting: Sequence[HandedIn], judges: Judges, timed: bool) -> Iterator[tuple[HandedIn, str]]:
         """Have the tests of one kind run where they have not been; yields each submission, and what kept it from it."""
@@ -203,23 +207,23 @@ class Batch:
         del self._parts[key]
         self._stored.add(key)
 
-    def _is_complete(self, one: HandedIn, laid: Normalised) -> bool:
+    def _parts_of(self, chapter: str, laid: Normalised) -> list[Part] | None:
+        """All parts of a submission's grade; None where one is still missing."""
         program = read_program(laid.cells)
-        return not any(self._missing(one.chapter, program, timed) for timed in (False, True))
+        parts = []
+        for timed in (False, True):
+            for task in self._tasks(chapter, timed):
+                part = self._part(chapter, task, timed, program)
+                if part is None:
+                    return None
+                parts.append(part)
+        return parts
 
-    def _composed(self, one: HandedIn, laid: Normalised, guards: set[str], from_store: bool = False) -> Graded:
-        report = self._report(one.chapter, laid, guards)
+    def _composed(
+        self, one: HandedIn, laid: Normalised, parts: list[Part], guards: set[str], from_store: bool = False
+    ) -> Graded:
+        report = report_of(self.course.chapters[one.chapter], laid, parts, guards)
         return Graded(one, Status.GRADED, report, tuple(problems_of(report)), from_store)
-
-    def _report(self, chapter: str, laid: Normalised, guards: set[str]) -> Report:
-        program = read_program(laid.cells)
-        parts = [
-            part
-            for timed in (False, True)
-            for task in self._tasks(chapter, timed)
-            if (part := self._part(chapter, task, timed, program)) is not None
-        ]
-        return report_of(self.course.chapters[chapter], laid, parts, guards)
 
 
 def problems_of(report: Report) -> Iterator[str]:
