@@ -71,10 +71,15 @@ class Chapter:
         """The tests that only instructors have; empty in a learner's copy."""
         return sorted((self.source / "hidden").glob("test_*.py")) if self.source else []
 
+    @property
+    def tests(self) -> list[Path]:
+        """All tests that are at hand."""
+        return [*self.visible_tests, *self.hidden_tests]
+
     @cached_property
     def needs(self) -> dict[str, Needs]:
         """What the tests of each task may ask a notebook for."""
-        found = needs_of([*self.visible_tests, *self.hidden_tests])
+        found = needs_of(self.tests)
         return {task.name: found.get(task.name, Needs()) for task in self.tasks}
 
     @property

@@ -199,7 +199,7 @@ class Grading:
 
     def files(self) -> list[Path]:
         """The test files that count."""
-        return [*self.chapter.visible_tests, *(self.chapter.hidden_tests if self.hidden else [])]
+        return self.chapter.tests if self.hidden else self.chapter.visible_tests
 
     def run(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Part:
         """Run the tests on a normalised submission; *owner* tells one learner's work from the next.

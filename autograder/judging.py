@@ -50,21 +50,17 @@ class Course:
     def version(self, name: str) -> str:
         """See :func:`~autograder.grading.tests_version`."""
         if name not in self._versions:
-            self._versions[name] = tests_version(self.chapters[name], self.device, _tests(self.chapters[name]))
+            self._versions[name] = tests_version(self.chapters[name], self.device, self.chapters[name].tests)
         return self._versions[name]
 
     def remembered_guards(self, name: str) -> set[str] | None:
         """See :func:`~autograder.grading.remembered_guards`."""
-        return remembered_guards(self.chapters[name], self.device, _tests(self.chapters[name]))
+        return remembered_guards(self.chapters[name], self.device, self.chapters[name].tests)
 
     def key(self, name: str, task: str, timed: bool, program: Program, machine: str) -> str:
         """What a part of a grade is stored under that was found on a machine of class *machine*."""
         names = self.chapters[name].needs[task].names
         return part_key(self.version(name), f"{machine} {self.isolation}", task, timed, program, names)
-
-
-def _tests(chapter: Chapter) -> list[Path]:
-    return [*chapter.visible_tests, *chapter.hidden_tests]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import nbformat
 from nbgrader.preprocessors import Execute
+from stock import tests_in_kernel
 
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.grading import Grading, run_tests
@@ -41,18 +42,8 @@ CHAPTER = "ch01_tensor_views"
 TARGET_S = 0.2
 TARGET_RATIO = 5.0
 
-_IN_KERNEL = """
-from pathlib import Path
-from autograder.chapter import find_chapters
-from autograder.grading import run_tests
-from autograder.session import Session
-from autograder.submission import LiveRunner
-_chapter = find_chapters(Path({root!r}))[{chapter!r}]
-_files = [*_chapter.visible_tests, *_chapter.hidden_tests]
-_session = Session(_chapter, None, lambda role: LiveRunner(globals() if role == "submission" else None))
-run_tests(_session, _files, [task.name for task in _chapter.tasks], timed=False)
+_ALL_PASSED = """
 assert all(result.outcome == "passed" for _, result in _session.results), _session.results
-print(len(_session.results))
 """
 
 
@@ -86,7 +77,7 @@ def _ours(chapter: Chapter, path: Path, host: Host) -> Report:
 
 def _stock(root: Path, chapter: Chapter, path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(_IN_KERNEL.format(root=str(root), chapter=chapter.name)))
+    notebook.cells.append(tests_in_kernel(root, chapter, timed=False, then=_ALL_PASSED))
     resources = {"metadata": {"path": str(path.parent)}}
     ran, _ = Execute(timeout=300).preprocess(notebook, resources)
     errors = [output for cell in ran.cells for output in cell.get("outputs", []) if output.output_type == "error"]

@@ -23,23 +23,12 @@ from pathlib import Path
 import nbformat
 from classes import write_class
 from nbgrader.preprocessors import Execute
+from stock import tests_in_kernel
 
 from autograder.chapter import Chapter, find_chapters, find_root
 
 TARGET = 10.0
 JOBS = 2
-_IN_KERNEL = """
-from pathlib import Path
-from autograder.chapter import find_chapters
-from autograder.grading import run_tests
-from autograder.session import Session
-from autograder.submission import LiveRunner
-_chapter = find_chapters(Path({root!r}))[{chapter!r}]
-_files = [*_chapter.visible_tests, *_chapter.hidden_tests]
-_session = Session(_chapter, None, lambda role: LiveRunner(globals() if role == "submission" else None))
-run_tests(_session, _files, [task.name for task in _chapter.tasks])
-print(len(_session.results))
-"""
 
 
 def course_copy(root: Path, folder: Path) -> Path:
@@ -64,7 +53,7 @@ def _stock(root: Path, chapter: Chapter, path: Path) -> float:
     for cell in notebook.cells:
         if cell.metadata.get("nbgrader", {}).get("grade"):
             cell.source = "pass"  # the tests run once, at the end, as they do for us
-    notebook.cells.append(nbformat.v4.new_code_cell(_IN_KERNEL.format(root=str(root), chapter=chapter.name)))
+    notebook.cells.append(tests_in_kernel(root, chapter, timed=None, then="print(len(_session.results))"))
     begin = time.perf_counter()
     ran, _ = Execute(timeout=600, allow_errors=True).preprocess(notebook, {"metadata": {"path": str(path.parent)}})
     seconds = time.perf_counter() - begin

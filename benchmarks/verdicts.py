@@ -47,7 +47,7 @@ def _busy_machine() -> Iterator[None]:
 
 def _sides(chapter: Chapter) -> dict[str, tuple[Cell, ...]]:
     """What is graded, by name."""
-    timed = "\n".join(path.read_text() for path in (*chapter.visible_tests, *chapter.hidden_tests)).split("\n\n\n")
+    timed = "\n".join(path.read_text() for path in chapter.tests).split("\n\n\n")
     tasks = {
         task.name for task in chapter.tasks for block in timed if "mark.timed" in block and f'"{task.name}"' in block
     }
