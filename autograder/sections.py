@@ -16,9 +16,10 @@ _EMPHASISED = re.compile(r"\*([^*]+)\*")
 
 @dataclass(frozen=True)
 class Hint:
-    """One folded hint: its title, and what it emphasises (sections of the lesson among it)."""
+    """One folded hint: its title, its text (Markdown), and what it emphasises (sections of the lesson among it)."""
 
     title: str
+    text: str
     names: frozenset[str]
 
 
@@ -54,4 +55,4 @@ def section_above(cells: Sequence[Cell], grade_id: str) -> Section:
 
 def _hint(title: str, text: str) -> Hint:
     names = {" ".join(name.split()) for name in _EMPHASISED.findall(text)}
-    return Hint(" ".join(title.split()), frozenset(names))
+    return Hint(" ".join(title.split()), text.strip(), frozenset(names))

@@ -14,7 +14,10 @@ P, F, T, S, E = Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.SKIPPED
 SPEED = Figure("`f` beside the original version", 1.1, 3.9, at_least=True, unit="times as fast")
 SECTION = Section(
     '1. "It is <slow>"',
-    (Hint("Hint 1: where to look", frozenset()), Hint("Hint 2: what to look at", frozenset({"Loops"}))),
+    (
+        Hint("Hint 1: where to look", "Look.", frozenset()),
+        Hint("Hint 2: what to look at", "*Loops*", frozenset({"Loops"})),
+    ),
 )
 
 
