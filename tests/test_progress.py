@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.chapter import Chapter, find_chapters
+from autograder.chapter import Chapter
 from autograder.progress import FOLDER, Diary
 from autograder.report import TaskReport
 
 NAME = "ch01_tensor_views"
-
-
-@pytest.fixture
-def chapter(root: Path) -> Chapter:
-    return find_chapters(root)[NAME]
 
 
 def test_nothing_is_done_before_the_first_check(chapter: Chapter, tmp_path: Path) -> None:
