@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,16 +95,31 @@ def exported(course: Path) -> dict[str, float]:
         return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
 
 
-def released_and_graded(course: Path, run: Callable[..., str]) -> None:
-    run("nbgrader", "generate_assignment", NAME, "--create", "--force")
-    said = run("autograder", "grade", "submitted", "--isolation", "none", "--jobs", "1")
-    assert "3 submissions: 3 graded" in said
-    forbid_running(course)
-    run("nbgrader", "autograde", NAME)
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the graded course is kept for the next test."""
+    return tmp_path_factory.mktemp("graded") / "course"
 
 
-def test_the_gradebook_is_filled_from_what_is_stored(course, run):
-    released_and_graded(course, run)
+@pytest.fixture
+def graded(course: Path, run: Callable[..., str], kept: Path, tmp_path: Path) -> Path:
+    """The course after the class was released, graded and put into the gradebook; from here on nothing may be run.
+
+    That takes a while, so it is done for the first test that wants it, and copied for the others.
+    """
+    if not kept.exists():
+        run("nbgrader", "generate_assignment", NAME, "--create", "--force")
+        said = run("autograder", "grade", "submitted", "--isolation", "none", "--jobs", "1")
+        assert "3 submissions: 3 graded" in said
+        forbid_running(course)
+        run("nbgrader", "autograde", NAME)
+        shutil.copytree(tmp_path, kept)
+    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    return course
+
+
+def test_the_gradebook_is_filled_from_what_is_stored(graded, run):
+    course = graded
     assert scores(course) == SCORES
     for student, score in SCORES.items():
         report = json.loads((course / "reports" / student / f"{NAME}.json").read_text())
@@ -117,8 +133,8 @@ def test_the_gradebook_is_filled_from_what_is_stored(course, run):
     assert exported(course) == SCORES
 
 
-def test_manual_grades_and_comments_survive_a_regrade(course, run):
-    released_and_graded(course, run)
+def test_manual_grades_and_comments_survive_a_regrade(graded, run):
+    course = graded
     with gradebook(course) as book:
         grade = next(g for g in book.find_submission_notebook(NAME, NAME, "bob").grades if g.name == "double")
         grade.manual_score, grade.extra_credit = 1.5, 0.25
@@ -132,8 +148,8 @@ def test_manual_grades_and_comments_survive_a_regrade(course, run):
     assert "You were close" in page
 
 
-def test_new_work_is_graded_anew_and_nothing_else(course, run, notebook_file, small_answers):
-    released_and_graded(course, run)
+def test_new_work_is_graded_anew_and_nothing_else(graded, run, notebook_file, small_answers):
+    course = graded
     notebook_file(course / "submitted" / "eve" / NAME / f"{NAME}.ipynb", small_answers("x + x", "x"))
     said = run("autograder", "grade", "submitted", "--isolation", "none", "--jobs", "1")
     assert "3 graded (2 of them taken over from before)" in said
@@ -141,13 +157,14 @@ def test_new_work_is_graded_anew_and_nothing_else(course, run, notebook_file, sm
     assert scores(course) == SCORES | {"eve": 2}
 
 
-def test_late_penalties_are_nbgraders_own(course, run):
+def test_late_penalties_are_nbgraders_own(graded, run):
+    course = graded
     for student, day in (("ann", "2026-01-03"), ("bob", "2026-01-01")):
         (course / "submitted" / student / NAME / "timestamp.txt").write_text(f"{day} 12:00:00 UTC")
     with (course / "nbgrader_config.py").open("a", encoding="utf-8") as config:
         config.write('c.LateSubmissionPlugin.penalty_method = "zero"\n')
     run("nbgrader", "db", "assignment", "add", NAME, "--duedate=2026-01-02 12:00:00 UTC")
-    released_and_graded(course, run)
+    run("nbgrader", "autograde", NAME, "--force")
     run("nbgrader", "export")
     assert exported(course) == SCORES | {"ann": 0}
     with gradebook(course) as book:
