@@ -77,6 +77,11 @@ class RawNotebook:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+_HOW_TO_OPEN = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+"""As far as a system has them. O_NOFOLLOW: a link could point at someone else's file; O_NONBLOCK: opening a pipe must
+not wait; O_BINARY: Windows would end a file at the first byte 26."""
+
+
 def read(path: Path) -> RawNotebook:
     """Read the notebook at *path*; raises :class:`SubmissionRefused` with the reason where it cannot be read."""
     return parse(_read_bytes(path), one_line(path.name))
@@ -85,8 +90,7 @@ def read(path: Path) -> RawNotebook:
 def _read_bytes(path: Path) -> bytes:
     name = one_line(path.name)
     try:
-        # O_NOFOLLOW: a link could point at someone else's file; O_NONBLOCK: opening a pipe must not wait
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, _HOW_TO_OPEN)
     except FileNotFoundError:
         raise SubmissionRefused(f"{name}: there is no such file. Check the name and the folder.") from None
     except OSError as error:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from autograder.errors import RanksError
+from autograder.forking import CAN_FORK
 from autograder.runtime import Runtime, TailBuffer, describe, encode_reply
 from autograder.wire import decode, encode
 
@@ -87,7 +88,7 @@ def operation(runtime: Runtime) -> Callable[[dict[str, Any]], list[dict[str, Any
         import torch
 
         cuda: Any = torch.cuda
-        if hasattr(os, "fork") and not cuda.is_initialized():  # else a fork could not use the GPU
+        if CAN_FORK and not cuda.is_initialized():  # else a fork could not use the GPU
             call = _call(runtime, request)
             crumbs = mmap.mmap(-1, _CRUMBS * request["world_size"])  # shared with forks
             return _run(lambda *of_rank: _fork(call, *of_rank), request, crumbs)

@@ -1,15 +1,14 @@
 """Starts, limits, warms and ends the processes that run learners' code.
 
 ``start(isolation)`` gives a sandbox: one warm process, isolated from the machine; ``sandbox.use()`` forks it for one
-task's tests. Three backends stand behind it (:mod:`autograder.sandbox.backends`), and where there is no fork, a process
-for each use (:mod:`autograder.sandbox.single`).
+task's tests. Three backends stand behind it (:mod:`autograder.sandbox.backends`), and where processes should not fork,
+a process for each use (:mod:`autograder.sandbox.single`).
 """
 
 from __future__ import annotations
 
-import os
-
 from autograder.errors import IsolationUnavailable
+from autograder.forking import CAN_FORK
 from autograder.sandbox.backends import ISOLATIONS
 from autograder.sandbox.process import Limits, Sandbox, Use
 from autograder.sandbox.single import SingleUseSandbox
@@ -25,7 +24,7 @@ def start(isolation: str = "auto", limits: Limits | None = None, device: str = "
     Raises :class:`IsolationUnavailable` with what to install or to ask for.
     """
     limits = limits or Limits()
-    if isolation == "none" and not hasattr(os, "fork"):
+    if isolation == "none" and not CAN_FORK:
         return SingleUseSandbox(limits, device)
     if isolation != "auto":
         return Sandbox(isolation, limits, device)

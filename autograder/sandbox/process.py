@@ -34,6 +34,7 @@ _STAGED = (
     "__init__.py",
     "text.py",
     "errors.py",
+    "forking.py",
     "wire.py",
     "runtime.py",
     "ranks.py",

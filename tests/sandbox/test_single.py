@@ -1,4 +1,4 @@
-"""The plain child for machines without fork, tried here although this one could."""
+"""The plain child for machines that should not fork, tried here although this one may."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from autograder.errors import LearnerCrashed, LearnerException, LearnerTimeout
-from autograder.sandbox import Limits, SingleUseSandbox
+from autograder.sandbox import Limits, Sandbox, SingleUseSandbox, start
 
 CODE = """
 import os, time
@@ -58,3 +58,12 @@ def test_closing_ends_what_is_still_open() -> None:
         sandbox.use()
         (worker,) = sandbox._processes.values()
     assert worker.poll() is not None
+
+
+def test_it_stands_in_where_processes_should_not_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.sandbox.CAN_FORK", False)
+    with start("none") as sandbox:
+        assert isinstance(sandbox, SingleUseSandbox)
+    monkeypatch.setattr("autograder.sandbox.CAN_FORK", True)
+    with start("none") as sandbox:
+        assert isinstance(sandbox, Sandbox)
