@@ -1,6 +1,6 @@
 """Classes of submissions for the benchmarks, of the right and wrong answers that a chapter is proved with.
 
-Two kinds. In a *mixed* class everybody has taken, task by task, one of the known answers (there are 15 to 38 of them), so
+Two kinds. In a *mixed* class everybody has taken, task by task, one of the known answers (15 to 38 for each task), so
 some have solved a task alike, as in a class of any size some have. In a class of *unlike* notebooks no two cells are
 the same, and nothing that was graded once is of use again.
 """
