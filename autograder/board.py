@@ -68,7 +68,7 @@ class Board:
             unfolded = " open" if self.current is not None and standing is self.current[1] else ""
             head = f"<b>Chapter {outline.number}: {escape(outline.title)}</b>. {_chapter_line(standing)}"
             rows = "".join(map(_row, standing.tasks))
-            table = f"<table><tr>{_cells('th', 'task', '', 'points', 'last check')}</tr>{rows}</table>"
+            table = f"<table><tr>{_cells('th', 'task', 'state', 'points', 'last check')}</tr>{rows}</table>"
             parts.append(f"<details{unfolded}><summary>{head}</summary>{table}</details><p>{self._links(outline)}</p>")
         return "".join(parts)
 
