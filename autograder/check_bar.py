@@ -18,6 +18,8 @@ _AFTER_S = 0.5
 """A check that is over by then shows no bar: it would only flash."""
 _EVERY_S = 0.2
 """Between two looks at how far the check is; the browser is not to be busy with a bar."""
+NOTHING: Data = {"text/plain": "", "text/html": ""}
+"""What takes the bar away: JupyterLab gives it no height, and nbconvert no warning, as it does for no form at all."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Moment:
 class CheckBar:
     """The bar of one check, as a context manager; it appears after half a second and is gone at the end.
 
-    ``show`` is given what there is to see, each time something else; at last nothing (an empty dict). It is called from
+    ``show`` is given what there is to see, each time something else; at last ``NOTHING``. It is called from
     a thread, since the learner's code has the main one.
     """
 
@@ -104,4 +106,4 @@ class CheckBar:
         self._over.set()
         self._thread.join()
         if self._shown:
-            self._try_to_show({})
+            self._try_to_show(NOTHING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from autograder.check_bar import CheckBar, Moment
+from autograder.check_bar import NOTHING, CheckBar, Moment
 from autograder.figures import tell_pairs
 from autograder.live_output import Data
 
@@ -61,9 +61,9 @@ def test_a_long_check_shows_its_tests_and_pairs_and_is_gone_at_the_end() -> None
         assert screen.wait_for("(pair 7 of at most 60)")
         bar.started("Twice nothing is nothing.", 1, 2)
         assert screen.wait_for("1 of 2 tests are through. Now: Twice nothing is nothing.")
-    assert screen.shown[-1] == {}
+    assert screen.shown[-1] == NOTHING
     tell_pairs(8, 60)
-    assert screen.shown[-1] == {}, "it listens no more"
+    assert screen.shown[-1] == NOTHING, "it listens no more"
 
 
 def test_an_interrupted_check_takes_its_bar_away() -> None:
@@ -74,7 +74,7 @@ def test_an_interrupted_check_takes_its_bar_away() -> None:
             assert screen.wait_for("0 of 2")
             raise KeyboardInterrupt
     except KeyboardInterrupt:
-        assert screen.shown[-1] == {}
+        assert screen.shown[-1] == NOTHING
 
 
 def test_a_front_end_that_fails_costs_nothing(capfd: Callable[..., object]) -> None:
