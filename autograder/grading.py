@@ -30,6 +30,8 @@ _MOST_NOTES = 20
 """How many cells that do not parse are named."""
 _VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at hand in a learner's copy."
 
+_THE_STARTERS_TURN = "what the untouched notebook passes already (looked at once, then remembered)."
+"""What stands in a test's place while :func:`passed_by_starter` is at work."""
 
 _STARTERS_TRIES = 3
 _STARTERS_PATIENCE = 3.0
@@ -314,10 +316,11 @@ def check_live(
     chapter: Chapter,
     namespace: dict[str, object],
     tasks: Sequence[str],
-    on_result: Callable[[str, TestResult], None] | None = None,
+    on_start: Callable[[str, int, int], None] | None = None,
 ) -> tuple[tuple[TaskReport, ...], str]:
     """Run the visible tests of *tasks* against a live namespace: feedback, not a grade.
 
+    ``on_start`` is told of each test that begins, see :class:`Session`, and of the look at the starter.
     Returns the reports, and the tail of what the learner's code printed meanwhile.
     """
     runners: list[LiveRunner] = []
@@ -328,9 +331,11 @@ def check_live(
             runners.append(runner)
         return runner
 
-    session = Session(chapter, None, open_runner, on_result=on_result)
+    session = Session(chapter, None, open_runner, on_start=on_start)
     run_tests(session, chapter.visible_tests, tasks)
     chosen = [chapter.task(name) for name in tasks]
+    if on_start is not None:
+        on_start(_THE_STARTERS_TURN, len(session.results), len(session.results))
     guards = passed_by_starter(chapter, "cpu", chapter.visible_tests, tasks)
     reports = score_results(chosen, session.results_by_task(), guards)
     return reports, "".join(runner.printed for runner in runners)

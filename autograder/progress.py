@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.chapter import Chapter
-from autograder.report import TaskReport
+from autograder.report import Outcome, TaskReport
 from autograder.store import write_atomically
 
 FOLDER = ".progress"
@@ -77,12 +77,14 @@ class Diary:
         self._folder = root / FOLDER
 
     def note(self, chapter: Chapter, reports: Sequence[TaskReport]) -> None:
-        """Write down what a check of whole tasks has found.
+        """Write down what a check of whole tasks has found; a check that a fault of ours has spoilt says nothing.
 
         What cannot be written (a folder that is not the learner's, a full disk) is left: a check counts without it.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for report in reports:
+            if any(test.outcome is Outcome.ERROR for test in report.tests):
+                continue
             facts = {"score": report.score, "max_score": report.max_score, "checked": now}
             with contextlib.suppress(OSError):
                 write_atomically(self._path(chapter.name, report.task), json.dumps(facts))

@@ -24,8 +24,8 @@ _SIGNS = {
     Outcome.ERROR: "!",
 }
 # a pair that colour-blind people can tell apart, legible on white and on the dark theme's background
-_GOOD = "#1f7fc0"
-_BAD = "#c2640c"
+GOOD = "#1f7fc0"
+BAD = "#c2640c"
 _ASKED = "#808080"
 _MANY = 20
 
@@ -151,7 +151,7 @@ def _figure_html(figure: Figure) -> str:
     if lengths is None:
         return words
     good = figure.measured >= figure.asked if figure.at_least else figure.measured <= figure.asked
-    bars = ((lengths[0], "0.6em", _GOOD if good else _BAD), (lengths[1], "0.25em", _ASKED))
+    bars = ((lengths[0], "0.6em", GOOD if good else BAD), (lengths[1], "0.25em", _ASKED))
     drawn = "".join(
         f'<span style="display:block;height:{height};width:{100 * length:.0f}%;background-color:{colour}"></span>'
         for length, height, colour in bars
@@ -161,7 +161,7 @@ def _figure_html(figure: Figure) -> str:
 
 
 def _row(test: TestResult) -> str:
-    colour = _GOOD if test.outcome is Outcome.PASSED else _BAD
+    colour = GOOD if test.outcome is Outcome.PASSED else BAD
     found = _found(test)
     said = f"<br><small>{text_html(found)}</small>" if found else ""
     said += "".join(map(_figure_html, test.figures))

@@ -67,6 +67,8 @@ class Session:
     open_runner: Callable[[str], Runner]
     results: list[tuple[str, TestResult]] = field(default_factory=list)
     """(task, result) in the order in which tests ran; a test that fails in teardown as well has two."""
+    on_start: Callable[[str, int, int], None] | None = None
+    """Told of each test that begins: its description, how many of the run's tests are through, how many there are."""
     on_result: Callable[[str, TestResult], None] | None = None
     patience: float = 1.0
     """What the time that a request may take is multiplied by."""
@@ -229,9 +231,13 @@ class Fixtures:
         items.sort(key=order)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self) -> None:
-        """Forget what was measured before: it is not this test's."""
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Forget what was measured before: it is not this test's. Say that the test begins."""
         figures.taken()
+        session = self.session_of(item)
+        if session is not None and session.on_start is not None:
+            among = [other for other in item.session.items if self.session_of(other) is session]
+            session.on_start(_description(item), among.index(item), len(among))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -253,13 +259,16 @@ class Fixtures:
         return report
 
 
+def _description(item: pytest.Item) -> str:
+    """What a test looks for: the first line of its docstring."""
+    docstring = (getattr(getattr(item, "function", None), "__doc__", None) or "").strip()
+    return docstring.splitlines()[0] if docstring else item.name
+
+
 def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) -> TestResult:
     hidden = item.path.parent.name == "hidden"
     error = call.excinfo.value if call.excinfo is not None else None
     outcome = _outcome(error, call.when, session)
-    function = getattr(item, "function", None)
-    docstring = (getattr(function, "__doc__", None) or "").strip()
-    description = docstring.splitlines()[0] if docstring else item.name
     # no section of the lesson helps with a function that is not there
     lesson = None if isinstance(error, LearnerMissing) else item.get_closest_marker("lesson")
     pitfalls = [str(row) for marker in item.iter_markers("pitfall") for row in marker.args]
@@ -267,7 +276,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
         name=f"{item.path.stem}::{item.name}",
         outcome=outcome,
         message=_ADDRESS.sub("0x…", printable(_message(error, outcome, hidden))),
-        description=description,
+        description=_description(item),
         hidden=hidden,
         lesson=str(lesson.args[0]) if lesson is not None else "",
         pitfalls=tuple(dict.fromkeys(pitfalls)),

@@ -23,44 +23,45 @@
 # * an **exercise** in `exercises/`: a small program that runs and is wrong on purpose. You fix it.
 #
 # You need Python and some PyTorch. Everything runs on a laptop without a GPU, and nothing is downloaded.
-#
-# ## How a chapter works
-#
-# 1. Read the lesson with your hands: make the predictions, run the cells, move the sliders.
-# 2. Open the exercise and repair the cells marked for it. Every task names the symptom, not the cause.
-# 3. Run `check("task")` in the notebook, with the task's name, as often as you like. A failed check
-#    says what it observed and which lesson section to read again.
-# 4. To check everything at once, run `pytest exercises` in a terminal, in the folder of the project.
-#
-# ## Is this machine ready?
-#
-# The next cell prints what the course found here. If it runs without an error, you can begin.
-
-# %%
-from autograder.hardware import fingerprint
-
-for name, value in fingerprint().items():
-    print(f"{name}: {value}")
 
 # %% [markdown]
-# ## The chapters
+# ## Is this machine ready?
+#
+# The next cell tries what the course needs and takes some seconds. A line with ✓ works. A line with –
+# says what this machine cannot show, and what that means for you; mostly it means nothing. Run the cell
+# with *Shift+Enter*.
 
 # %%
-from pathlib import Path
+from autograder.self_test import self_test
 
-from IPython.display import Markdown, display
+self_test()
 
+# %% [markdown]
+# ## How a chapter works
+#
+# 1. **Read the lesson with your hands**: make the predictions, run the cells, move the sliders.
+# 2. **Open the exercise.** Every task begins with a complaint, as you would get it at work: the symptom,
+#    not the cause. Hints are folded away below it; open them one at a time.
+# 3. **Change the function and run its cell.** You may add cells of your own wherever you like.
+# 4. **Run the check**, `check("task")`, as often as you want. A table says what holds and what does not,
+#    and which section of the lesson to read again. A check that takes longer shows how far it is.
+# 5. When the last task of a chapter is done, the check shows what you changed in all of them, beside the
+#    code as you got it. `what_you_fixed()` shows that again.
+#
+# Nothing here overwrites what you have written. Save, and `pytest exercises` in a terminal checks
+# everything at once, in the folder of the course.
 
-def chapter_line(lesson: Path) -> str:
-    """One line of the list below: the lesson and, where there is one, the exercise."""
-    exercise = Path("..", "exercises", lesson.stem, lesson.name)
-    number, _, topic = lesson.stem.removeprefix("ch").partition("_")
-    line = f"* Chapter {int(number)}, {topic.replace('_', ' ')}: [lesson]({lesson.as_posix()})"
-    if exercise.exists():
-        line += f", [exercise]({exercise.as_posix()})"
-    return line
+# %% [markdown]
+# ## How far you are
+#
+# The next cell shows every chapter and task. **Begin with chapter 1**: all others build on what a tensor
+# is. From there, take the chapters in the order of the list, or go where your own code hurts. Times are
+# for people who make the predictions; an exercise may well be spread over two evenings.
+#
+# Leave this tab open: the board follows your checks by itself. When it has been closed or reloaded, run
+# the cell once more.
 
+# %%
+from autograder.board import show_board
 
-lessons = sorted(Path(".").glob("ch[0-9]*.ipynb"))
-lines = [chapter_line(lesson) for lesson in lessons]
-display(Markdown("\n".join(lines) or "No lessons found: run this notebook from the folder `course`."))
+show_board()

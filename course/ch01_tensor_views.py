@@ -30,15 +30,15 @@ import warnings
 
 import matplotlib.pyplot as plt
 import torch
-from explorers import style
 from explorers.strided import Step, describe, explain, explore_strides, render_png, run_steps
 from explorers.timing import JUST_NOW, cost_ratio
 from IPython.display import Image, display
 from matplotlib.patches import Rectangle
 
+from autograder import plotting
 from autograder.pictures import photograph
 
-style.use_course_style()
+plotting.use_course_style()
 
 
 def shares_storage(one, other):
@@ -99,6 +99,9 @@ assert (part.stride(), part.storage_offset()) == ((4, 2), 4)
 # the way of walking along it. Try `permute`, then `contiguous`.
 
 # %%
+print(
+    "Explorer: the tensor over the slots of its storage; the line and the table below the sliders say what each step did."
+)
 explore_strides((3, 4), [Step("slice", (0, 1, 3, 1)), Step("slice", (1, 0, 4, 2))])
 
 # %% [markdown]
@@ -123,8 +126,9 @@ right.imshow(photo)
 right.set_title("photo, after  strip //= 3")
 for axes in (left, right):
     axes.set_axis_off()
-print("Left: the photograph before. Right: after darkening the strip; its lowest quarter has gone dark.")
-plt.show()
+plotting.show_figure(
+    "Pictures: on the left the photograph before; on the right after darkening the strip: its lowest quarter is dark."
+)
 
 assert shares_storage(strip, photo)
 assert torch.equal(photo[-110:], untouched[-110:] // 3)
@@ -283,15 +287,15 @@ costs = {
 }
 
 figure, axes = plt.subplots(figsize=(9, 3))
-bars = axes.barh(list(costs), costs.values(), color=style.PALE_BLUE, edgecolor=style.INK, hatch=["", "//", "xx"])
+bars = axes.barh(list(costs), costs.values(), color=plotting.PALE_BLUE, edgecolor=plotting.INK, hatch=["", "//", "xx"])
 axes.bar_label(bars, fmt="%.1f times", padding=6)
-axes.axvline(1, color=style.ORANGE, linestyle="--")
+axes.axvline(1, color=plotting.ORANGE, linestyle="--")
 axes.set_xlim(0, max(costs.values()) * 1.2)
 axes.set_xlabel("cost, in multiples of the contiguous version (dashed: equal)")
 axes.invert_yaxis()
 for name, ratio in costs.items():
     print(f"{' '.join(name.split())}: {ratio:.1f} times the contiguous version")
-plt.show()
+plotting.show_figure("Bars: the three costs above, as multiples; a dashed line marks equal cost, which is 1.")
 
 multiply, pack_first, columns = costs.values()
 assert 0.4 < multiply < 2.5, JUST_NOW.format(
@@ -361,6 +365,7 @@ assert (turned == 0).sum() == 0  # the write went into a copy that nobody kept
 # of its own").
 
 # %%
+print("Explorer: a permuted tensor that cannot be flattened by view; the line says why, the table whose storage it is.")
 explore_strides((3, 4), [Step("permute", (1, 0)), Step("view", (12,))])
 
 # %% [markdown]
@@ -461,9 +466,10 @@ for row, (name, picture) in zip(grid, {"permute": moved, "view": recut}.items(),
         axes.imshow(picture[number], cmap="gray", vmin=0, vmax=255)
         axes.set_title(f"{name}: channel {number}")
         axes.set_axis_off()
-print("Upper row, permute: the whole temple three times, as red, green and blue see it.")
-print("Lower row, view: three different pictures, the top, middle and bottom third, cut into stripes.")
-plt.show()
+plotting.show_figure(
+    "Pictures: in the upper row, permute, the whole temple three times, as red, green and blue see it. "
+    "In the lower row, view, three different pictures: the top, middle and bottom third, cut into stripes."
+)
 
 assert torch.equal(moved[1], photo[..., 1])  # channel 1 really is the green of every pixel
 assert not torch.equal(recut[1], photo[..., 1])
@@ -536,11 +542,10 @@ for row, column in itertools.product(range(8), range(8)):
     axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=ink, fontsize=11)
     if row == column:
         axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="white", linewidth=3))
-print(
-    "8 × 8 differences. The framed diagonal holds the 8 we meant, all 0. The other 56 compare a prediction",
-    "with the truth of another element.",
+plotting.show_figure(
+    "Grid: 8 × 8 differences. The framed diagonal holds the 8 we meant, all 0. The other 56 compare a prediction "
+    "with the truth of another element."
 )
-plt.show()
 
 assert difference.diagonal().abs().max() == 0
 
@@ -619,7 +624,7 @@ assert table.untyped_storage().nbytes() == 4 * 4  # four float32, not twelve
 
 # %%
 state = run_steps((4,), [Step("expand", (3, 4))])
-print(describe(state))
+print("Picture:", describe(state))
 display(Image(render_png(state), alt=explain(state)))
 assert set(state.aliases.values()) == {3}
 
@@ -715,6 +720,7 @@ assert as_copy == 609 * 32 * 4
 # A small example: 12 numbers in windows of 4 with a step of 2. The slots marked `x2` lie in two windows.
 
 # %%
+print("Explorer: 12 numbers in overlapping windows; the table has shape, strides and storage of each step.")
 explore_strides((12,), [Step("unfold", (0, 4, 2))])
 
 # %%
@@ -723,15 +729,16 @@ ratio = cost_ratio(
     lambda: strips.unfold(0, 32, 1).mean(dim=1),
 )
 smooth = windows.mean(dim=1)
+print(f"Here the Python loop takes {ratio:.0f} times as long as unfold.")
 
 figure, axes = plt.subplots(figsize=(9, 3.6))
 axes.plot(strips, linewidth=1.2, label="each column")
 axes.plot(torch.arange(609) + 15.5, smooth, label="mean of 32 columns")
 axes.set(xlabel="column of the photograph", ylabel="brightness (0 to 1)")
 axes.legend()
-print("Solid, jagged: brightness of each column. Dashed, smooth: the mean over windows of 32 columns.")
-print(f"Here the Python loop takes {ratio:.0f} times as long as unfold.")
-plt.show()
+plotting.show_figure(
+    "Curves: solid and jagged, the brightness of each column; dashed and smooth, the mean over 32 columns."
+)
 
 assert ratio > 2, JUST_NOW.format(f"the loop took {ratio:.1f} times as long as unfold (expected: many times)")
 assert smooth.diff().abs().mean() < strips.diff().abs().mean() / 2

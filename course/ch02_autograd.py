@@ -32,16 +32,16 @@ import warnings
 
 import matplotlib.pyplot as plt
 import torch
-from explorers import style
 from explorers.graph import Edit, describe, explore_graph, run_expression
 from explorers.timing import JUST_NOW, cost_ratio
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize, softplus
 
+from autograder import plotting
 from autograder.instruments import SavedTensors
 from autograder.pictures import digits
 
-style.use_course_style()
+plotting.use_course_style()
 # The networks of this lesson are so small that a second thread would only cost time.
 torch.set_num_threads(1)
 
@@ -87,6 +87,9 @@ assert seen == [8, 16, 24]
 # end.
 
 # %%
+print(
+    "Explorer: a box for each statement; the line and the table say what is saved, and which gradient has arrived where."
+)
 explore_graph("x*x + 2*x + 1", 3.0)
 
 # %% [markdown]
@@ -117,12 +120,13 @@ cleared, forgotten = descend(clear=True), descend(clear=False)
 figure, axes = plt.subplots(figsize=(9, 3.2))
 axes.plot(cleared, label="cleared in each step")
 axes.plot(forgotten, label="never cleared")
-axes.axhline(-1, color=style.GREY, linewidth=1)
+axes.axhline(-1, color=plotting.GREY, linewidth=1)
 axes.set(xlabel="step", ylabel="x (grey line: lowest point)", ylim=(-6, 7))
 axes.legend(loc="upper right")
-print(f"Solid: with clearing, x settles at {cleared[-1]:.3f}.")
-print(f"Dashed: without, it swings between {min(forgotten):.1f} and {max(forgotten):.1f} and does not settle.")
-plt.show()
+plotting.show_figure(
+    f"Curves: with clearing (solid), x settles at {cleared[-1]:.3f}. Without (dashed), it swings between "
+    f"{min(forgotten):.1f} and {max(forgotten):.1f} and does not settle."
+)
 
 assert abs(cleared[-1] + 1) < 0.01
 assert min(forgotten) < -4.5 and max(forgotten[20:]) > 2
@@ -188,8 +192,10 @@ right.set_title("slope of its score")
 figure.colorbar(shown, ax=right)
 for axes in (left, right):
     axes.set_axis_off()
-print("Left: a digit, a 3. Right: for each pixel, whether more ink would raise (light) or lower (dark) the score.")
-plt.show()
+plotting.show_figure(
+    "Pictures: on the left a digit, a 3. On the right, for each pixel, whether more ink would raise (light) or "
+    "lower (dark) the score."
+)
 
 assert labels[3] == 3
 assert picture.grad is None
@@ -263,14 +269,20 @@ figure, axes = plt.subplots(figsize=(9, 3))
 for offset, (version, hatch) in zip((-0.2, 0.2), zip(moved, ("//", ""), strict=True), strict=True):
     places = [place + offset for place in range(4)]
     axes.bar(
-        places, moved[version].values(), 0.38, label=version, hatch=hatch, color=style.PALE_BLUE, edgecolor=style.INK
+        places,
+        moved[version].values(),
+        0.38,
+        label=version,
+        hatch=hatch,
+        color=plotting.PALE_BLUE,
+        edgecolor=plotting.INK,
     )
 axes.set_xticks(range(4), moved["parity has a copy"])
 axes.set(ylabel="distance moved", xlabel="parameter of model")
 axes.legend()
 for version, far in moved.items():
     print(f"{version:>24}:", "  ".join(f"{name} moved {distance:.2f}" for name, distance in far.items()))
-plt.show()
+plotting.show_figure("Bars: the same distances, hatched where parity shares the layer: its first two have no height.")
 
 assert [distance > 0 for distance in moved["parity shares the layer"].values()] == [False, False, True, True]
 assert all(distance > 0 for distance in moved["parity has a copy"].values())
@@ -406,6 +418,7 @@ assert (y, slope) == (0, 0)
 # `rectify_first`. In the other expressions, look for edits that do no harm.
 
 # %%
+print("Explorer: two branches read a tensor that relu_ has changed in place; the line says what autograd makes of it.")
 explore_graph("two branches, one relu", -1.0, Edit("relu_", "a", "after its first use"))
 
 # %% [markdown]
@@ -577,6 +590,7 @@ assert weights._version == 1  # counted
 # Here is such an edit as a drawing: the value of `a` changes, its version stays 0, and there is no error.
 
 # %%
+print("Explorer: a factor changed through .data after it was saved; the line says whether the gradient is right.")
 explore_graph("a factor used twice", 2.0, Edit("data", "a"))
 
 # %%
@@ -774,8 +788,7 @@ axes.set(xlabel="batch", ylabel="saved tensors alive")
 axes.legend()
 for name, counts in alive.items():
     print(f"{name:>21}: {counts}")
-print("The upper two lines lie on each other and climb with each batch; the lower two stay at 0.")
-plt.show()
+plotting.show_figure("Curves: the upper two lie on each other and climb with each batch; the lower two stay at 0.")
 
 assert alive["list of loss"] == alive["total += loss"]
 assert len({later - earlier for earlier, later in itertools.pairwise(alive["list of loss"])}) == 1
@@ -861,6 +874,7 @@ print(f"the mean of each unit over {rows} rows, from {1 + total.numel()} numbers
 # nodes makes it: that of the root, or that of the product? Step through the backward pass.
 
 # %%
+print("Explorer: the square root at zero; the table has the gradient of each statement.")
 explore_graph("a square root at zero", 0.0)
 
 # %%
@@ -962,8 +976,7 @@ for small in (1e-3, 1e-4, 1e-5):
     axes.plot(near.detach(), slope, label=f"small = {small:g}")
 axes.set(xlabel="x", ylabel="slope of x / √(x² + small)")
 axes.legend()
-print("In the plot, each curve is a peak at x = 0: the smaller the number, the higher and narrower the peak.")
-plt.show()
+plotting.show_figure("Curves: each is a peak at x = 0; the smaller the number, the higher and narrower the peak.")
 
 for small in (1e-4, 1e-12):
     assert math.isclose(steepest["√(x + small)", small], 0.5 / math.sqrt(small))
@@ -1227,16 +1240,17 @@ fits = {
 }
 
 figure, axes = plt.subplots(figsize=(9, 3.6))
-axes.plot(place, height, "o", color=style.GREY, markersize=4)
+axes.plot(place, height, "o", color=plotting.GREY, markersize=4)
 for (name, (net, _)), width in zip(fits.items(), (6, 2.5, 2.5), strict=True):
     axes.plot(place, net(place).detach(), label=name, linewidth=width)
 axes.set(xlabel="place", ylabel="height")
 axes.legend()
 for name, (_, penalty) in fits.items():
     print(f"{name:>25}: mean squared slope at the end {penalty:.3f}")
-print("The first two curves lie exactly on each other (one is drawn wide) and follow the noise more.")
-print("The third one is smoother.")
-plt.show()
+plotting.show_figure(
+    "Curves: the first two lie exactly on each other (one is drawn wide) and follow the noise more. "
+    "The third one is smoother."
+)
 
 plain, useless, smooth = fits.values()
 assert plain[1] == useless[1]
@@ -1416,9 +1430,11 @@ for axes, index in zip(axes_list, [*order[:4], *order[-4:]], strict=True):
     axes.imshow(images[index].view(8, 8), cmap="gray")
     axes.set_title(f"a {labels[index]}: {agreement[index]:.2f}", fontsize=11)
     axes.set_axis_off()
-print("Left four: the digits whose gradients point most against the mean. Right four: those that agree most with it.")
-print("Above each: its label, and the cosine between its gradient and the mean (1: same direction, -1: opposite).")
-plt.show()
+plotting.show_figure(
+    "Pictures: the four digits on the left are those whose gradients point most against the mean; the four on the "
+    "right agree most with it. Above each: its label, and the cosine between its gradient and the mean "
+    "(1: same direction, -1: opposite)."
+)
 
 step = 0.1 * each.mean(dim=0).view(64, 10)
 before, after = (cross_entropy(images @ w, labels, reduction="none") for w in (weight, weight - step))
@@ -1492,7 +1508,10 @@ axes.set(xlabel="layer", ylabel="norm of the gradient", xticks=range(1, 11))
 axes.legend(loc="upper left", bbox_to_anchor=(1, 1))  # beside the lines
 for name, by_layer in norms.items():
     print(f"{name:>25}: first layer {by_layer[0]:.1e}, last {by_layer[-1]:.1e}, ratio {by_layer[0] / by_layer[-1]:.1e}")
-plt.show()
+plotting.show_figure(
+    "Curves: from the first layer to the last, the sigmoid's norm climbs steeply and that of tanh with std 1 falls. "
+    "The other two are nearly level, std 0.05 far below 1/√n."
+)
 
 spread = {name: model[:-1](standardised[:128]).std(dim=0).mean().item() for name, model in stacks.items()}
 print("How much a unit of the last hidden layer differs from digit to digit (standard deviation):")
@@ -1581,14 +1600,16 @@ curves = {name: losses_while_training(model) for name, model in stacks.items()}
 figure, axes = plt.subplots(figsize=(9, 3))
 for name, losses in curves.items():
     axes.plot(losses, label=name)
-axes.axhline(guessing, color=style.GREY, linewidth=1)
+axes.axhline(guessing, color=plotting.GREY, linewidth=1)
 axes.set(xlabel="step", ylabel="loss (grey line: guessing)")
 axes.legend()
 for name, losses in curves.items():
     print(
         f"{name:>25}: loss from {losses[0]:.2f} to {losses[-1]:.2f} in {len(losses)} steps (guessing: {guessing:.2f})"
     )
-plt.show()
+plotting.show_figure(
+    "Curves: tanh with std 1/√n falls far; the sigmoid and tanh with std 0.05 lie on the grey line of guessing."
+)
 
 assert abs(curves["sigmoid, torch's default"][-1] - guessing) < 0.05
 assert abs(curves["tanh, std 0.05"][-1] - guessing) < 0.05
@@ -1652,7 +1673,9 @@ for dtype, (error, step) in best.items():
     print(
         f"{dtype}: best step {step:.0e}, relative error {error:.0e}; with a step of 1e-12 it is {errors[dtype][-1]:.0e}"
     )
-plt.show()
+plotting.show_figure(
+    "Curves: as the step gets smaller, both errors fall at first and then climb again; float32 turns much earlier."
+)
 
 assert best[torch.float64][0] < 1e-9 and 1e-7 < best[torch.float64][1] < 1e-3
 assert 1e-7 < best[torch.float32][0] < 1e-3

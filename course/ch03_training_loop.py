@@ -32,17 +32,17 @@ import math
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
-from explorers import style
 from explorers.loop import ORDERS, RIGHT, explore_loop, run_order, summary
 from explorers.timing import JUST_NOW, cost_ratio
 from sklearn.metrics import confusion_matrix, recall_score
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
+from autograder import plotting
 from autograder.instruments import HostReads, SavedTensors
 from autograder.pictures import digits
 
-style.use_course_style()
+plotting.use_course_style()
 torch.set_num_threads(1)  # networks as small as these only lose time by sharing the work between cores
 
 images, labels = digits()  # (1797, 64) in 0..1 and (1797,)
@@ -102,16 +102,18 @@ assert curves["clip after step"][2] < right[2] and curves["clip after step"][12]
 assert all(curves["scheduler before step"][steps] < 2 * right[steps] for steps in range(13))
 
 figure, axes = plt.subplots()
-axes.set_prop_cycle(plt.cycler(color=[style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.GREY]))
+axes.set_prop_cycle(plt.cycler(color=[plotting.BLUE, plotting.ORANGE, plotting.GREEN, plotting.PURPLE, plotting.GREY]))
 dashes = iter(["-", "--", "-.", ":", "-"])
 for name, marker in zip(shown, ["o", "s", "^", None, "D", "x"], strict=True):
     if marker:  # one of the two that never move is enough
         axes.semilogy(curves[name], next(dashes), marker=marker, label=name)
 axes.set(xlabel="steps of the optimiser", ylabel="loss (log scale)")
 axes.legend(fontsize=11, loc="center left", bbox_to_anchor=(1, 0.5))
-print("Squares: without zero_grad the loss falls faster at first, then turns. Triangles: cleared too early, flat.")
-print("Diamonds: clipped too late, the spoilt batch throws the weights away. Crosses: close to the right order.")
-plt.show()
+plotting.show_figure(
+    "Curves: without zero_grad (squares) the loss falls faster at first, then turns. Cleared too early (triangles), "
+    "it is flat. Clipped too late (diamonds), the spoilt batch throws the weights away. The scheduler first "
+    "(crosses): close to the right order."
+)
 
 # %% [markdown]
 # <details><summary>Answer</summary>
@@ -130,6 +132,7 @@ plt.show()
 # the small model has a layer of Dropout.
 
 # %%
+print("Explorer: one training, call by call; the line and the table say what is in the weights and in .grad.")
 explore_loop("no zero")
 
 # %%
@@ -337,12 +340,13 @@ assert abs(histories[None][1] - 5) < 0.5 and abs(histories[0.5][10] - 5) < 0.3
 figure, axes = plt.subplots(figsize=(9, 3.4))
 for (momentum, history), marker in zip(histories.items(), "os^", strict=True):
     axes.plot(history, marker=marker, markersize=5, label=f"momentum={momentum}")
-axes.axhline(5, color=style.GREY, linewidth=1)
+axes.axhline(5, color=plotting.GREY, linewidth=1)
 axes.set(xlabel="batches seen in train mode", ylabel="running_mean", xticks=range(0, 21, 5))
 axes.legend()
-print(f"momentum=0.1 (dots) creeps up: {histories[0.1][10]:.2f} after 10 batches. 0.5 (squares) is faster.", end=" ")
-print(f"None (triangles): {histories[None][1]:.2f} after one batch.")
-plt.show()
+plotting.show_figure(
+    f"Curves: momentum=0.1 (dots) creeps up, {histories[0.1][10]:.2f} after 10 batches. 0.5 (squares) is faster. "
+    f"None (triangles): {histories[None][1]:.2f} after one batch."
+)
 
 # %% [markdown]
 # <details><summary>Answer</summary>
@@ -438,14 +442,15 @@ for name in ("logits", "softmax first"):
 figure, axes = plt.subplots(figsize=(9, 3.4))
 for name, curve in losses.items():
     axes.plot(curve, label=name)
-axes.axhline(floor, color=style.GREY, linewidth=1)
-axes.annotate("floor: 1.46", (80, floor - 0.05), va="top", color=style.GREY)
+axes.axhline(floor, color=plotting.GREY, linewidth=1)
+axes.annotate("floor: 1.46", (80, floor - 0.05), va="top", color=plotting.GREY)
 axes.set(xlabel="steps", ylabel="training loss")
 axes.legend()
 for name, curve in losses.items():
     print(f"{name:>14}: loss {curve[0]:.2f} -> {curve[-1]:.3f}, accuracy on new digits {scores[name]:.3f}")
-print("Solid, logits: the loss falls to almost 0. Dashed, softmax first: it comes to rest on the floor.")
-plt.show()
+plotting.show_figure(
+    "Curves: from logits (solid) the loss falls to almost 0. Softmax first (dashed): it comes to rest on the floor."
+)
 
 assert losses["logits"][-1] < 0.1
 assert floor < min(losses["softmax first"]) < 1.7
@@ -848,9 +853,10 @@ for clip, marker in zip(("between", "before backward", "after step"), "osx", str
     print(f"clipped {clip:>15}: the spoilt batch moved the weights by {distances[clip]:.3g}")
 axes.set(xlabel="step (number 8 is spoilt)", ylabel="loss on good data (log scale)", xticks=range(0, 20, 2))
 axes.legend()
-print("Solid with dots, clipped in between: no jump, but it falls slowly.", end=" ")
-print("The other two lie on each other: they fall fast and then jump from below 1 to above a million.")
-plt.show()
+plotting.show_figure(
+    "Curves: clipped in between (solid, dots) there is no jump, but the loss falls slowly. The other two lie on each "
+    "other: they fall fast and then jump from below 1 to above a million."
+)
 
 assert all(later < earlier for earlier, later in itertools.pairwise(curves["between"]))
 assert curves["after step"][7] < 1 < curves["between"][7] and curves["after step"][8] > 1e6
@@ -996,9 +1002,10 @@ axes.plot(range(1, 11), per_sample, marker="o", label="sum over samples / number
 axes.plot(range(1, 11), mean_of_means, marker="s", label="mean of the batch means")
 axes.set(xlabel="batch size", ylabel="accuracy", ylim=(0, 1), xticks=range(1, 11))
 axes.legend(loc="lower left")
-print("Solid with dots: 0.8 for every batch size. Dashed with squares: depends on the batch size, between", end=" ")
-print(f"{min(mean_of_means):.2f} and {max(mean_of_means):.2f}.")
-plt.show()
+plotting.show_figure(
+    "Curves: counted by samples (solid, dots), 0.8 for every batch size. The mean of means (dashed, squares) depends "
+    f"on the batch size, between {min(mean_of_means):.2f} and {max(mean_of_means):.2f}."
+)
 
 assert all(math.isclose(value, 0.8, rel_tol=1e-6) for value in per_sample)
 right_sizes = [size for size, value in enumerate(mean_of_means, 1) if math.isclose(value, 0.8, rel_tol=1e-5)]
@@ -1077,9 +1084,10 @@ panels[0].set_ylabel("weight")
 panels[0].legend(fontsize=11)
 for (name, size), end in ends.items():
     print(f"{name:>5}, gradients of ±{size:g}: the weight ends at {end:.2f}")
-print("Left, Adam: the weight with small gradients (solid) is gone, the other (dashed) has hardly moved.")
-print("Right, AdamW: both shrink alike.")
-plt.show()
+plotting.show_figure(
+    "Curves: on the left, Adam, the weight with small gradients (solid) is gone, the other (dashed) has hardly moved. "
+    "On the right, AdamW, both shrink alike."
+)
 
 assert abs(ends["Adam", 0.01]) < 0.2 and ends["Adam", 10] > 0.9
 assert all(abs(ends["AdamW", size] - 0.999**200) < 0.05 for size in (0.01, 10))
@@ -1181,10 +1189,11 @@ axes.plot(too_fast, linewidth=1.2, label="T_max=5, each step")
 axes.plot(stairs, label="T_max=5, each epoch")
 axes.set(xlabel="step", ylabel="learning rate")
 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=11)
-print(f"Solid: falls to {fitting[-1]:.1e}. Dashed: still {too_slow[-1]:.4f} at the end.", end=" ")
-print(f"Thin, dash-dotted: down and up again {sum(rate < 1e-6 for rate in too_fast)} times.")
-print(f"Dotted: a staircase of {len(set(stairs))} steps; the lowest is {stairs[-1]:.4f}.")
-plt.show()
+plotting.show_figure(
+    f"Curves: the solid one falls to {fitting[-1]:.1e}. The dashed one is still at {too_slow[-1]:.4f} at the end. "
+    f"The thin one, dash-dotted, goes down and up again {sum(rate < 1e-6 for rate in too_fast)} times. "
+    f"The dotted one is a staircase of {len(set(stairs))} steps; the lowest is {stairs[-1]:.4f}."
+)
 
 assert fitting[-1] < 1e-4
 assert too_slow[-1] > 0.099
@@ -1296,9 +1305,10 @@ for row, column in itertools.product(range(10), range(10)):
     if matrix[row, column]:
         ink = "white" if matrix[row, column] > 30 else "black"
         axes.text(column, row, str(matrix[row, column]), ha="center", va="center", color=ink, fontsize=10)
-print(f"A dark diagonal, but for the eight: of its {matrix[rare].sum()} pictures, {matrix[rare, rare]} are recognised.")
-print(f"Most of them are taken for a {matrix[rare].argmax()} ({matrix[rare].max()} times).")
-plt.show()
+plotting.show_figure(
+    f"Grid: a dark diagonal, but for the eight: of its {matrix[rare].sum()} pictures, {matrix[rare, rare]} are "
+    f"recognised. Most of them are taken for a {matrix[rare].argmax()} ({matrix[rare].max()} times)."
+)
 
 assert (new_y == rare).double().mean() < 0.03
 assert overall > 0.85
@@ -1444,15 +1454,16 @@ for name, options in variants.items():
 figure, axes = plt.subplots(figsize=(9, 3.4))
 for number, (task, hatch) in enumerate({"old task": "", "new task": "//"}.items()):
     places = [place + 0.4 * number - 0.2 for place in range(4)]
-    color = (style.PALE_BLUE, style.PALE_ORANGE)[number]
+    color = (plotting.PALE_BLUE, plotting.PALE_ORANGE)[number]
     values = [result[number] for result in results.values()]
-    axes.bar(places, values, width=0.4, label=task, hatch=hatch, color=color, edgecolor=style.INK)
+    axes.bar(places, values, width=0.4, label=task, hatch=hatch, color=color, edgecolor=plotting.INK)
 axes.set_xticks(range(4), results, fontsize=11)
 axes.set(ylabel="accuracy", ylim=(0, 1.3), yticks=[0, 0.5, 1])
 axes.legend(loc="upper center", ncols=2)
-print("Plain bars, the old task: only the second and the fourth variant keep it. Hatched bars, the new task:", end=" ")
-print("the second variant learns it less well than the fourth.")
-plt.show()
+plotting.show_figure(
+    "Bars: plain, the old task: only the second and the fourth variant keep it. Hatched, the new task: "
+    "the second variant learns it less well than the fourth."
+)
 
 still, one_rate, two_rates = list(results.values())[1:]
 assert still[0] == before
@@ -1543,8 +1554,9 @@ for axes, padded, name in zip(panels, (longest, to_limit), ("the longest", "the 
     axes.imshow(torch.arange(padded.shape[1]) < lengths[:, None], aspect="auto", vmin=-0.5, vmax=1.5)
     axes.set(title=f"padded to {name}: {padded.shape[1]} steps", ylabel="sequence", xlim=(-0.5, LIMIT - 0.5))
 panels[1].set_xlabel("step")
-print("Light: data. Dark: padding. Padded to the limit, nearly the whole rectangle is dark.")
-plt.show()
+plotting.show_figure(
+    "Pictures: light is data, dark is padding. Padded to the limit, nearly the whole rectangle is dark."
+)
 
 assert tuple(longest.shape) == (16, 32, 8) and tuple(to_limit.shape) == (16, 256, 8)
 assert ratio > 3, JUST_NOW.format(f"the ratio was {ratio:.1f} (expected: about {LIMIT // 32})")
@@ -1679,7 +1691,7 @@ PIPELINES = (
 )
 passes = {}
 figure, axes = plt.subplots(figsize=(9, 3.8))
-colors = [style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.GREY, style.INK]
+colors = [plotting.BLUE, plotting.ORANGE, plotting.GREEN, plotting.PURPLE, plotting.GREY, plotting.INK]
 dashes = ["-", "--", "-.", ":", "-", "--"]
 print(f"{'':>25}  loss has fallen  loss below 0.1  right in eval mode")
 for bug, color, dash in zip(PIPELINES, colors, dashes, strict=True):
@@ -1690,12 +1702,13 @@ for bug, color, dash in zip(PIPELINES, colors, dashes, strict=True):
     passes[bug] = (last < losses[0] - 0.02, last < 0.1, known == 1)
     axes.semilogy(losses, color=color, linestyle=dash, linewidth=6 if bug == "healthy" else 2, label=bug)
     print(f"{bug:>25}", *(f"{'passes' if passed else 'CAUGHT':>15}" for passed in passes[bug]))
-axes.axhline(0.1, color=style.GREY, linewidth=1)
+axes.axhline(0.1, color=plotting.GREY, linewidth=1)
 axes.set(xlabel="steps on the same batch", ylabel="loss (log scale)")
 axes.legend(fontsize=11, loc="center left", bbox_to_anchor=(1, 0.5))
-print("Four curves dive under 0.1 (thin line): the healthy one (thick), 'statistics do not follow' on it,", end=" ")
-print("'label of the neighbour' close to it, and 'hidden layer not trained', more slowly.")
-plt.show()
+plotting.show_figure(
+    "Curves: four dive under 0.1 (thin line): the healthy one (thick), 'statistics do not follow' on it, "
+    "'label of the neighbour' close to it, and 'hidden layer not trained', more slowly."
+)
 
 assert passes == {
     "healthy": (True, True, True),

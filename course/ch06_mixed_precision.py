@@ -37,16 +37,16 @@ import warnings
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
-from explorers import style
 from explorers.precision import FORMATS, LOSS_WEIGHT, explore_precision, fates, training_curves
 from explorers.timing import JUST_NOW, cost_ratio
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from autograder import plotting
 from autograder.instruments import MatmulDtypes
 from autograder.pictures import digits
 
-style.use_course_style()
+plotting.use_course_style()
 torch.set_num_threads(1)  # networks as small as these only lose time by sharing the work between cores
 
 images, labels = digits()  # (1797, 64) in 0..1 and (1797,)
@@ -121,6 +121,7 @@ assert torch.tensor(1 + 1 / 512, dtype=torch.float16) == 1 + 1 / 512
 # Then move the slider until as few as possible are lost.
 
 # %%
+print("Explorer: gradients on the number lines of three formats; the table says how many are lost in each.")
 explore_precision("layer 1", 0, 0)
 
 # %%
@@ -387,11 +388,15 @@ scales, moved, losses = zip(*log, strict=True)
 skipped = [step for step, did in enumerate(moved) if not did]
 figure, axes = plt.subplots(figsize=(9, 3.2))
 axes.step(range(60), [math.log2(scale) for scale in scales], where="post", label="log2 of the scale")
-axes.plot(skipped, [math.log2(scales[step]) for step in skipped], "X", color=style.ORANGE, ms=10, label="skipped step")
+axes.plot(
+    skipped, [math.log2(scales[step]) for step in skipped], "X", color=plotting.ORANGE, ms=10, label="skipped step"
+)
 axes.set(xlabel="steps", ylabel="log2 of the scale")
 axes.legend()
-print(f"skipped: steps {skipped}; the scale ends at 2**{math.log2(scales[-1]):.0f}, the loss at {losses[-1]:.3f}")
-plt.show()
+plotting.show_figure(
+    f"Curve: the scale, halved at each skipped step (crosses, at {skipped}). It ends at "
+    f"2**{math.log2(scales[-1]):.0f}, the loss at {losses[-1]:.3f}."
+)
 
 for (scale, did, _), (next_scale, _, _) in itertools.pairwise(log):
     assert next_scale == scale / 2 if not did else next_scale in (scale, 2 * scale)
@@ -511,8 +516,10 @@ for name, track in tracks.items():
     axes.plot(track, label=name)
 axes.set(xlabel="steps", ylabel="the weight")
 axes.legend()
-print(*(f"{name}: {track[-1]:.4f}." for name, track in tracks.items()), "The line of bf16 is flat.")
-plt.show()
+plotting.show_figure(
+    f"Curves: the weight ends at {', '.join(f'{track[-1]:.4f} in {name}' for name, track in tracks.items())}. "
+    "The line of bf16 is flat."
+)
 
 assert abs(tracks["fp32"][-1] - 0.2) < 1e-3 and abs(tracks["fp16"][-1] - 0.2) < 0.1
 assert set(tracks["bf16"]) == {1.0}
@@ -634,8 +641,10 @@ for name, dtype in FORMATS.items():
     axes.plot(watched.to(dtype).float(), label=name)
 axes.set(xlabel="steps", ylabel="the same loss")
 axes.legend()
-print(f"from {watched[0]:.4f} to {watched[-1]:.4f}; different values: {different}. The line of bf16 is a staircase.")
-plt.show()
+plotting.show_figure(
+    f"Curves: the loss goes from {watched[0]:.4f} to {watched[-1]:.4f}; different values: {different}. "
+    "The line of bf16 is a staircase."
+)
 
 assert watched[-1] < watched[0] and different["fp32"] > 50
 assert (torch.full((1000,), 100.0, dtype=torch.float16).sum() / 1000).isinf()  # a sum of 100 000
@@ -998,8 +1007,9 @@ for (name, resumed_log), marker in zip(resumed.items(), "os", strict=True):
     axes.plot(range(13, 25), [math.log2(scale) for scale, *_ in resumed_log], marker=marker, label=f"resumed {name}")
 axes.set(xlabel="steps", ylabel="log2 of the scale")
 axes.legend(fontsize=11)
-print("Resumed with the scaler, the scale follows the straight run. Without it, it starts from the top again.")
-plt.show()
+plotting.show_figure(
+    "Curves: resumed with the scaler, the scale follows the straight run. Without it, it starts from the top again."
+)
 
 assert resumed["with the scaler"] == straight and resumed["without"] != straight
 assert ends == {"with the scaler": True, "without": False}

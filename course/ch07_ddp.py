@@ -46,7 +46,6 @@ import matplotlib.pyplot as plt
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from explorers import style
 from explorers.collectives import explore_collectives, render_png, run_program, run_ranks_as_threads, summary
 from explorers.timing import JUST_NOW, cost_ratio
 from IPython.display import Image, display
@@ -54,10 +53,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
+from autograder import plotting
 from autograder.pictures import digits
 from autograder.ranks import launch
 
-style.use_course_style()
+plotting.use_course_style()
 torch.set_num_threads(1)  # networks as small as these only lose time by sharing the work between cores
 
 images, labels = digits()  # (1797, 64) in 0..1 and (1797,)
@@ -96,7 +96,7 @@ def gradient_on(x, y, net=None):
 
 def show(timeline):
     """A picture of ranks that ran as threads, and a line of text about it."""
-    print(summary(timeline))
+    print("Picture:", summary(timeline))
     display(Image(render_png(timeline)))
 
 
@@ -107,7 +107,7 @@ def show_grid(axes, grid, **settings):
     axes.set(yticks=range(n_rows), **settings)
     axes.set_yticks([row - 0.5 for row in range(1, n_rows)], minor=True)
     axes.set_xticks([column - 0.5 for column in range(1, n_columns)], minor=True)
-    axes.grid(which="minor", color=style.PAPER, linewidth=1)
+    axes.grid(which="minor", color=plotting.PAPER, linewidth=1)
     axes.tick_params(which="minor", length=0)
 
 
@@ -278,6 +278,7 @@ assert [timeline.waited(rank) for rank in range(3)] == [3, 2, 0]
 # the others have two, and at the end all sum their hits. Who gets stuck there, and do the others get the right sum?
 
 # %%
+print("Explorer: ranks side by side, step by step; the line says who computes, who waits, and for whom.")
 explore_collectives("barrier inside if rank == 0", world_size=3)
 
 # %%
@@ -659,8 +660,9 @@ for axes, (name, indices) in zip(panels, shares.items(), strict=True):
     seen[name] = list(chain(*indices))
     show_grid(axes, grid, title=name, xlabel="sample", ylabel="rank", xticks=range(n_samples))
     print(f"{name:>19}: " + ", ".join(f"rank {rank} {taken}" for rank, taken in enumerate(indices)))
-print("Light: taken. Left all is light. In the middle, 0 and 1 are light twice. On the right, 9 is missing.")
-plt.show()
+plotting.show_figure(
+    "Grids: light is taken. On the left all is light. In the middle, 0 and 1 are light twice. On the right, 9 is missing."
+)
 assert all(seen["no sampler"].count(sample) == 3 for sample in range(n_samples))
 assert [seen["DistributedSampler"].count(sample) for sample in range(n_samples)] == [2, 2] + [1] * 8
 assert sorted(seen["with drop_last"]) == list(range(9))
@@ -754,9 +756,10 @@ for name, losses in runs.items():
     print(f"{name:>18}:", ", ".join(f"{loss:.2f}" for loss in losses))
 axes.set(xlabel="epochs", ylabel="loss on the test digits", xticks=range(5), ylim=(0, 4))
 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-print("8 ranks with the old rate stay near the top. With 8 times the rate, their line lies on that of 1 rank.")
-print("With 64 times the rate, 64 ranks learn nothing in these epochs; their line leaves the picture on the way.")
-plt.show()
+plotting.show_figure(
+    "Curves: 8 ranks with the old rate stay near the top. With 8 times the rate, their line lies on that of 1 rank. "
+    "With 64 times the rate, 64 ranks learn nothing in these epochs; their line leaves the picture on the way."
+)
 
 one, old_rate, scaled, too_far = (losses[-1] for losses in runs.values())
 assert old_rate > 2 * one and abs(scaled - one) < 0.2 * one and too_far > 2 * scaled
@@ -1075,8 +1078,10 @@ axes.set_xticks(widths, [str(width) for width in widths])
 axes.minorticks_off()
 axes.legend()
 faster = [width for width, ratio in zip(widths, ratios, strict=False) if ratio < 1]
-print("The line of two processes lies below that of one at these widths:", faster or "none, on this machine, just now")
-plt.show()
+plotting.show_figure(
+    "Curves: the line of two processes lies below that of one at these widths: "
+    f"{faster or 'none, on this machine, just now'}."
+)
 assert ratios[0] > 1, JUST_NOW.format(f"small: two processes took {ratios[0]:.2f} times as long (expected: over 1)")
 assert min(ratios[1:4]) < ratios[0], JUST_NOW.format(f"ratios: {ratios} (expected: the first is not the least of four)")
 assert ratios[4] < ratios[0], JUST_NOW.format(f"ratios: {ratios} (expected: with more samples, less than the first)")
@@ -1131,8 +1136,10 @@ axes.plot(worlds, first_gpu, marker="o", label="DataParallel, first GPU")
 axes.plot(worlds, each_rank, marker="s", label="ring, each rank")
 axes.set(xlabel="GPUs", ylabel="MB in and out per step", xticks=worlds)
 axes.legend()
-print("DataParallel:", first_gpu, "MB, more with each GPU. Ring:", each_rank, "MB: its line soon lies flat.")
-plt.show()
+plotting.show_figure(
+    f"Curves: DataParallel needs {first_gpu} MB, more with each GPU. A ring needs {each_rank} MB: its line soon "
+    "lies flat."
+)
 assert first_gpu == [200, 600, 1400, 3000] and each_rank == [200, 300, 350, 375]
 assert "self.replicate(" in inspect.getsource(nn.DataParallel.forward)  # the model is sent in every forward
 
@@ -1169,8 +1176,9 @@ for axes, n_micro in zip(panels, (1, 4, 16), strict=True):
     shares.append(busy)
     title = f"{n_micro} micro-batch{'es' * (n_micro > 1)}: {busy:.0%} busy"
     show_grid(axes, grid, title=title, xlabel="step", ylabel="device")
-print("Light: busy. Dark: waits. The light part grows: ", ", ".join(f"{share:.0%}" for share in shares))
-plt.show()
+plotting.show_figure(
+    f"Grids: light is busy, dark waits. The light part grows: {', '.join(f'{share:.0%}' for share in shares)}."
+)
 assert all(abs(busy - n / (n + 3)) < 1e-6 for busy, n in zip(shares, (1, 4, 16), strict=True))
 
 lower, upper = nn.Linear(64, 32), nn.Linear(32, 10, device="meta")

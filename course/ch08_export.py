@@ -45,7 +45,6 @@ import onnx
 import onnxruntime
 import torch
 import torch.nn.functional as F
-from explorers import style
 from explorers.parity import compare, explore_parity, quietly
 from explorers.timing import JUST_NOW, cost_ratio
 from onnxruntime.quantization import CalibrationDataReader, quantize_static
@@ -53,9 +52,10 @@ from torch import nn
 from torch.export import Dim
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from autograder import plotting
 from autograder.pictures import photograph
 
-style.use_course_style()
+plotting.use_course_style()
 torch.set_num_threads(1)  # networks as small as these only lose time by sharing the work between cores
 
 MEAN, STD, DARK = 0.45, 0.3, 0.25
@@ -92,8 +92,7 @@ figure, panels = plt.subplots(1, 8, figsize=(9, 1.6))
 for axes, picture, label in zip(panels, test_x, test_y, strict=False):
     axes.imshow(picture.permute(1, 2, 0))
     axes.set(title=("temple", "flower")[label], xticks=[], yticks=[])
-print("Tiles of the two photographs. Every second one is darkened.")
-plt.show()
+plotting.show_figure("Pictures: tiles of the two photographs. Every second one is darkened.")
 
 # %% [markdown]
 # ## The example took one branch
@@ -199,6 +198,7 @@ assert "data-dependent" in refusal
 # Look at the other served models as well: at which node do they part from eager?
 
 # %%
+print("Explorer: one picture through two paths, eager and served; the table says at which node they part.")
 explore_parity("traced on a bright picture", "temple", 1.0)
 
 # %%
@@ -537,8 +537,9 @@ for (name, session), marker in zip(as_written.items(), "ox", strict=True):
     )
 axes.set(xlabel="first logit, eager", ylabel="the same, served")
 axes.legend()
-print("Exported in eval mode, all points lie on the diagonal. With Dropout left on, they scatter around it.")
-plt.show()
+plotting.show_figure(
+    "Points: exported in eval mode, all lie on the diagonal. With Dropout left on, they scatter around it."
+)
 
 assert found[".pt2, BatchNorm"] == [True, False, True] and found["ONNX, both"] == found["ONNX, eval()"] == [False] * 3
 assert all(node.op_type != "BatchNormalization" for node in onnx.load_from_string(train_file).graph.node)
@@ -638,8 +639,9 @@ for axes, (name, mistake) in zip(panels, MISTAKES.items(), strict=True):
     axes.imshow(x[6].permute(1, 2, 0).clamp(0, 1))
     axes.set(xticks=[], yticks=[])
     axes.set_title(name, fontsize=9)
-print("One picture as the network gets it, clipped to 0..1.")
-plt.show()
+plotting.show_figure(
+    "Pictures: one picture as the network gets it, clipped to 0..1; first without a mistake, then with each of them."
+)
 assert torch.equal(right, to_input(new_raw)) and changed["none"] == 0
 assert max(changed["BGR"], changed["0..255"], changed["mean and deviation twice"]) > 0.2
 assert 0 < off["no antialiasing"] < off["nearest pixel"] < 0.2 and changed["nearest pixel"] < 0.1
@@ -812,8 +814,10 @@ for name, function in {"custom": levels, "plain": plain, "detached": detached, "
 panels[0].set(title="values", xlabel="x")
 panels[1].set(title="gradients", xlabel="x")
 panels[1].legend(fontsize=10)
-print("Left four equal stairs. Right: only custom and clamped coincide, 1 between 0 and 1, 0 elsewhere.")
-plt.show()
+plotting.show_figure(
+    "Curves: on the left, four equal stairs. On the right only custom and clamped coincide, 1 between 0 and 1, "
+    "0 elsewhere."
+)
 assert verdicts == {"custom": [True, True], "plain": [True, False], "detached": [True, False], "clamped": [True, True]}
 served = serve(session_of(to_onnx(Coarse(clamped).eval(), example, any_size)), test_x)
 print(f"served by the engine: relative error {relative_error(served, coarse(test_x)):.0e}")
@@ -1021,11 +1025,12 @@ for per_channel in (False, True):
 figure, axes = plt.subplots(figsize=(9, 3.2))
 axes.semilogy(before.abs().amax(dim=(1, 2, 3)), marker="o", label="before folding")
 axes.semilogy(after.abs().amax(dim=(1, 2, 3)), marker="s", label="after folding")
-axes.axhline(after.abs().max() / 127, color=style.GREY, label="one step of a shared scale")
+axes.axhline(after.abs().max() / 127, color=plotting.GREY, label="one step of a shared scale")
 axes.set(xlabel="output channel", ylabel="largest weight")
 axes.legend(fontsize=10)
-print("After folding the ranges differ by factors of hundreds. Channels below the grey line become zero.")
-plt.show()
+plotting.show_figure(
+    "Curves: after folding the ranges differ by factors of hundreds. Channels below the grey line become zero."
+)
 ranges = after.abs().amax(dim=(1, 2, 3))
 assert ranges.max() > 100 * ranges.min() and lost[False].max() > 0.5 and lost[True].max() < 0.02
 
@@ -1144,12 +1149,11 @@ for place, given in enumerate(answers.values()):
     if "hundred first" in given:
         each = (torch.from_numpy(given["hundred first"]) - net(hundred)).abs().amax(dim=1) / net(hundred).abs().max()
         spread = place + torch.linspace(-0.3, 0.3, 100)
-        for half, marker, color in ((slice(50), "o", style.BLUE), (slice(50, 100), "x", style.ORANGE)):
+        for half, marker, color in ((slice(50), "o", plotting.BLUE), (slice(50, 100), "x", plotting.ORANGE)):
             axes.semilogy(spread[half], each[half] + 1e-9, marker, linestyle="none", color=color, markersize=5)
-axes.axhline(1e-4, color=style.INK, linestyle="--")
+axes.axhline(1e-4, color=plotting.INK, linestyle="--")
 axes.set(xticks=range(len(answers)), xticklabels=answers, ylabel="relative error")
-print("A point per picture: circles bright, crosses dark; dashed the budget of 1e-4.")
-plt.show()
+plotting.show_figure("Points: one for each picture, circles bright, crosses dark; dashed, the budget of 1e-4.")
 
 assert not knows_torch
 assert all(table["right"][key] < 1e-5 for key in REQUESTS) and table["right"]["twice equal"]
@@ -1311,8 +1315,7 @@ for (name, found_times), marker in zip(times.items(), "ox", strict=True):
     axes.semilogy(found_times, marker, linestyle="none", label=name, markersize=5)
 axes.set(xlabel="request", ylabel="milliseconds")
 axes.legend()
-print("Without buckets, each new size stands out as a slow request, at the start above all.")
-plt.show()
+plotting.show_figure("Points: without buckets, each new size stands out as a slow request, at the start above all.")
 
 tail = (times["any shape"].quantile(0.99) / times["buckets 4, 8, 24"].quantile(0.99)).item()
 print(f"P99 without buckets is {tail:.1f} times as long")

@@ -6,11 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 import autograder
 from autograder import notebook_ui
+from autograder.chapter import find_chapters
+from autograder.check_bar import NOTHING
 from autograder.notebook_ui import CheckResult, check
+from autograder.progress import ChapterStanding, Diary
 
 Capture = pytest.CaptureFixture[str]
 
@@ -128,6 +133,104 @@ def test_nothing_of_pytests_own_output_is_seen(kernel: Kernel, capsys: Capture) 
     check("double")
     out, err = capsys.readouterr()
     assert "passed in" not in out + err and "test session" not in out + err
+
+
+# --- the diary --------------------------------------------------------------------------------------------------------
+
+
+def standing(course: Path) -> ChapterStanding:
+    return Diary(course).standing(find_chapters(course)["ch07_small"])
+
+
+def test_a_check_is_noted_in_the_diary(kernel: Kernel, small_course: Path) -> None:
+    kernel("double = lambda x: 2 * x\nhalf = lambda x: x")
+    check("double")
+    check("half")
+    assert [(task.done, task.checked is not None) for task in standing(small_course).tasks] == [
+        (True, True),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize("how", ["autograde", "validate"])
+def test_what_nbgrader_runs_is_not_noted(
+    kernel: Kernel, small_course: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    kernel(SOLUTION)
+    monkeypatch.setenv("NBGRADER_EXECUTION", how)
+    assert checked("double").report.passed
+    assert standing(small_course).checked is None
+
+
+@pytest.mark.parametrize("folder", ["solutions/ch07_small", "submitted/ann/ch07_small", "."])
+def test_only_what_is_checked_among_the_exercises_is_noted(
+    kernel: Kernel, small_course: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    kernel(SOLUTION)
+    (small_course / folder).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(small_course / folder)
+    assert checked("double").report.passed
+    assert standing(small_course).checked is None
+
+
+def test_the_check_that_completes_a_chapter_shows_what_was_fixed(kernel: Kernel, small_course: Path) -> None:
+    namespace = kernel(SOLUTION)
+    namespace["In"] = ["", "def double(x):\n    return 2 * x", "half = lambda x: x / 2"]
+    first, last, once_more = checked("double"), checked("half"), checked("half")
+    assert "What you fixed" not in first._repr_html_() + first.text
+    for shown in (last._repr_html_(), last.text):
+        assert "Every task of this chapter is done." in shown
+        assert "What you fixed" in shown and "+    return 2 * x" in shown
+    assert repr(last) == "1.0"
+    assert "What you fixed" not in once_more.text, "it was complete before"
+
+
+# --- in a kernel ------------------------------------------------------------------------------------------------------
+
+_SLOW_TEST = '''
+
+@pytest.mark.task("half")
+def test_slow(submission):
+    """Half of ten takes a while."""
+    import time
+    time.sleep(1.5)
+    assert_matches(submission.half(10), 5.0)
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_nbgrader", [False, True])
+def test_a_long_check_has_a_bar_which_leaves_the_score_alone(
+    small_course: Path, small_notebook: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, by_nbgrader: bool
+) -> None:
+    """In a real kernel without a front end: the bar has come and gone, and what nbgrader reads is as ever."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    if by_nbgrader:
+        monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    path = small_notebook(half="x / 2")
+    tests = path.parent / "test_ch07_small.py"
+    tests.write_text(tests.read_text(encoding="utf-8") + _SLOW_TEST, encoding="utf-8")
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("from autograder import check"))
+    messages: list[dict[str, Any]] = []
+
+    class Client(NotebookClient):
+        def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+            messages.append(msg)
+            return super().process_message(msg, cell, cell_index)
+
+    Client(notebook, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}, timeout=120).execute()
+    outputs = notebook.cells[-1].outputs
+    assert not [output for output in outputs if output.output_type in ("stream", "error")]
+    (result,) = [output for output in outputs if output.output_type == "execute_result"]
+    assert result["data"]["text/plain"] == "1.0"
+    shown = [output["data"] for output in outputs if output.output_type == "display_data"]
+    told = " ".join(str(message["content"]) for message in messages)
+    if by_nbgrader:
+        assert shown == [] and "Checking half" not in told
+    else:
+        assert shown == [NOTHING], "it is gone"
+        assert "Checking half: 1 of 2 tests are through. Now: Half of ten takes a while." in told
 
 
 def test_check_is_what_the_package_offers() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from autograder.chapter import Chapter
 from autograder.progress import FOLDER, Diary
-from autograder.report import TaskReport
+from autograder.report import Outcome, TaskReport, TestResult
 
 NAME = "ch01_tensor_views"
 
@@ -71,3 +71,11 @@ def test_hints_are_counted(tmp_path: Path) -> None:
     assert Diary(tmp_path).hints_opened(NAME, "to_patches") == 2
     (tmp_path / FOLDER / NAME / "to_patches.hints.json").write_text('{"opened": "many"}')
     assert Diary(tmp_path).hints_opened(NAME, "to_patches") == 0
+
+
+def test_a_check_that_a_fault_of_ours_has_spoilt_is_not_noted(chapter: Chapter, tmp_path: Path) -> None:
+    task = chapter.tasks[0]
+    diary = Diary(tmp_path)
+    diary.note(chapter, [TaskReport(task.name, task.points, task.points)])
+    diary.note(chapter, [TaskReport(task.name, 0.0, task.points, (TestResult("test", Outcome.ERROR),))])
+    assert diary.standing(chapter).done == 1

@@ -130,7 +130,7 @@ def test_strays_do_not_get_in(copy: Path, files: dict[str, bytes]) -> None:
         "course/notes.py",
         "course/draft.ipynb",
         "course/explorers/unused.py",
-        "course/explorers/__pycache__/style.cpython-311.pyc",
+        "course/explorers/__pycache__/canvas.cpython-311.pyc",
         "exercises/ch01_tensor_views/my_solution.ipynb",
         "exercises/ch01_tensor_views/.ipynb_checkpoints/ch01_tensor_views-checkpoint.ipynb",
         "exercises/ch99_removed/ch99_removed.ipynb",
@@ -168,7 +168,7 @@ def test_a_planted_leak_is_found(files: dict[str, bytes], place: str, kind: Any)
     """In whatever part of a file it is, also where JSON writes it in another way."""
     line = max(kind(CHAPTERS["ch06_mixed_precision"]) & all_secrets(PROJECT), key=lambda line: (line.count('"'), line))
     if place in ("explorer", "readme"):
-        name = "course/explorers/style.py" if place == "explorer" else "README.md"
+        name = "course/explorers/canvas.py" if place == "explorer" else "README.md"
         planted = files[name] + f"\n    print({line})\n".encode()
     else:
         name = f"course/{CHAPTER}.ipynb"

@@ -27,7 +27,7 @@ import pytest
 
 from autograder.checks.outputs import assert_matches
 from autograder.errors import Finding
-from autograder.figures import leave, rounded
+from autograder.figures import leave, rounded, tell_pairs
 from autograder.hardware import one_thread
 from autograder.report import Figure
 from autograder.submission import Call, LearnerFunction
@@ -148,6 +148,7 @@ def race(
             # time for the submission, and the better one counts: it helps who was held up, not who is slow.
             own_s, outside = min((own_s, outside), run_submission(fresh_calls()))
         verdict = current.add(base_s, own_s, outside - receiving)
+        tell_pairs(len(current.ratios), max_pairs)
         if verdict is not Verdict.UNDECIDED:
             return verdict, current
     return Verdict.UNDECIDED, current

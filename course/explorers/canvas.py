@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from explorers import style
+from autograder import plotting
 
 DPI: Final = 100
 # Light compression: a picture travels no further than the browser.
@@ -18,7 +18,7 @@ _COMPRESSION: Final = 1
 
 def make_canvas(width: float, height: float) -> FigureCanvasAgg:
     """The Agg canvas of a new figure, ``width`` by ``height`` pixels: it needs no display, nor pyplot's figures."""
-    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=style.PAPER)
+    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=plotting.PAPER)
     # A style set elsewhere may switch on a layout engine; axes are placed by hand, and it would only cost time.
     figure.set_layout_engine("none")
     return FigureCanvasAgg(figure)

@@ -23,7 +23,8 @@ import ipywidgets as widgets
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from PIL import Image
 
-from explorers import canvas, style
+from autograder import plotting
+from explorers import canvas
 
 WORLD_SIZES: Final = (2, 3, 4)
 
@@ -447,8 +448,8 @@ class TimelineDrawing:
         now = round(width * (_LEFT + (_RIGHT - _LEFT) * step / max(timeline.end, 1)))
         if step < timeline.end:
             top, bottom = round(height * (1 - _TOP)) - 2, round(height * (1 - _BOTTOM)) - 1
-            picture.paste(style.PALE_GREY, (now, top, width, bottom))
-            picture.paste(style.INK, (now, top, now + 2, bottom))
+            picture.paste(plotting.PALE_GREY, (now, top, width, bottom))
+            picture.paste(plotting.INK, (now, top, now + 2, bottom))
         return canvas.png_of_image(picture)
 
     def _draw(self, timeline: Timeline) -> Image.Image:
@@ -471,9 +472,9 @@ class TimelineDrawing:
 
     def _draw_span(self, span: Span, end: int) -> None:
         face, edge, hatch = {
-            "compute": (style.PALE_BLUE, style.INK, None),
-            "wait": (style.PALE_ORANGE, style.ORANGE, "//"),
-            "talk": (style.BLUE, style.INK, None),
+            "compute": (plotting.PALE_BLUE, plotting.INK, None),
+            "wait": (plotting.PALE_ORANGE, plotting.ORANGE, "//"),
+            "talk": (plotting.BLUE, plotting.INK, None),
         }[span.kind]
         length = (end if span.end is None else span.end) - span.begin
         box = Rectangle((span.begin, span.rank - _HALF), length, 2 * _HALF, facecolor=face, edgecolor=edge, hatch=hatch)
@@ -487,9 +488,9 @@ class TimelineDrawing:
         text = self._axes.text(
             span.begin + length / 2, span.rank, label, fontsize=8 if upright else 9, rotation=90 if upright else 0
         )
-        text.set(ha="center", va="center", color=style.PAPER if span.kind == "talk" else style.INK)
+        text.set(ha="center", va="center", color=plotting.PAPER if span.kind == "talk" else plotting.INK)
         if span.kind == "wait":
-            text.set_bbox({"facecolor": style.PALE_ORANGE, "edgecolor": "none", "pad": 1})
+            text.set_bbox({"facecolor": plotting.PALE_ORANGE, "edgecolor": "none", "pad": 1})
 
     def _draw_arrows(self, exchange: Exchange, world_size: int) -> None:
         if exchange.call == "barrier":
@@ -499,7 +500,7 @@ class TimelineDrawing:
             for taker in set(range(world_size)) - {giver}:
                 side = _HALF if taker > giver else -_HALF
                 start, goal = (exchange.begin + 0.15, giver + side), (exchange.end - 0.15, taker - side)
-                arrow = FancyArrowPatch(start, goal, arrowstyle="-|>", mutation_scale=11, color=style.PURPLE)
+                arrow = FancyArrowPatch(start, goal, arrowstyle="-|>", mutation_scale=11, color=plotting.PURPLE)
                 self._axes.add_patch(arrow)
 
 

@@ -16,7 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.path import Path
 
-from explorers import canvas, style
+from autograder import plotting
+from explorers import canvas
 from explorers.graph_run import EDITS as EDITS
 from explorers.graph_run import EXPRESSIONS as EXPRESSIONS
 from explorers.graph_run import MOMENTS as MOMENTS
@@ -86,14 +87,14 @@ class _Sketch:
         self.width = self.pitch - 18
 
     def draw(self) -> None:
-        self._write(12, 16, "forward: who reads whom", color=style.GREY, ha="left")
-        self._write(12, _HEIGHT - 14, "backward: gradients passed on", color=style.GREY, ha="left")
+        self._write(12, 16, "forward: who reads whom", color=plotting.GREY, ha="left")
+        self._write(12, _HEIGHT - 14, "backward: gradients passed on", color=plotting.GREY, ha="left")
         for at in range(len(self.run.statements)):
             if at < len(self.moment.memory):
                 self._box(at)
             else:
-                self._frame(at, facecolor=style.PAPER, edgecolor=style.GREY, linestyle=":")
-                self._write(self._middle(at), _TOP + 18, self.run.statements[at], color=style.GREY)
+                self._frame(at, facecolor=plotting.PAPER, edgecolor=plotting.GREY, linestyle=":")
+                self._write(self._middle(at), _TOP + 18, self.run.statements[at], color=plotting.GREY)
         for at in range(1, len(self.moment.memory)):
             for source in dict.fromkeys(self.run.boxes[at].reads):
                 self._read(source, at)
@@ -103,12 +104,12 @@ class _Sketch:
     def _box(self, at: int) -> None:
         box, (value, version) = self.run.boxes[at], self.moment.memory[at]
         broken = self.moment.broken == at
-        looks: dict[str, Any] = {"facecolor": style.PALE_BLUE if at in self.moment.arrived else style.PAPER}
+        looks: dict[str, Any] = {"facecolor": plotting.PALE_BLUE if at in self.moment.arrived else plotting.PAPER}
         if box.is_edit:
-            looks = {"facecolor": style.PALE_ORANGE, "linestyle": "--"}
+            looks = {"facecolor": plotting.PALE_ORANGE, "linestyle": "--"}
         if broken:
-            looks = {"facecolor": style.PALE_ORANGE, "edgecolor": style.ORANGE, "linewidth": 3.5, "hatch": "//"}
-            looks["hatchcolor"] = style.PALE_GREY
+            looks = {"facecolor": plotting.PALE_ORANGE, "edgecolor": plotting.ORANGE, "linewidth": 3.5, "hatch": "//"}
+            looks["hatchcolor"] = plotting.PALE_GREY
         self._frame(at, **looks)
         overwritten = value != box.value
         lines: list[tuple[str, dict[str, Any]]] = [
@@ -116,15 +117,15 @@ class _Sketch:
             (f"{number(box.value)} → {number(value)}" if overwritten else f"value {number(value)}", {}),
             (f"version {version}", {}),
             (box.node or "no node", {"size": 8.5}),
-            (self._saved(box), {"size": 9, "color": style.INK if box.saved else style.GREY}),
+            (self._saved(box), {"size": 9, "color": plotting.INK if box.saved else plotting.GREY}),
         ]
         if overwritten:
-            lines[1][1].update(color=style.ORANGE, weight="bold")
+            lines[1][1].update(color=plotting.ORANGE, weight="bold")
         if broken:
-            lines.append(("BREAKS HERE", {"color": style.ORANGE, "weight": "bold"}))
+            lines.append(("BREAKS HERE", {"color": plotting.ORANGE, "weight": "bold"}))
         elif at in self.moment.arrived:
             arrived = self.moment.arrived[at]
-            lines.append((f"gradient {number(arrived)}", {"color": style.BLUE, "weight": "bold"}))
+            lines.append((f"gradient {number(arrived)}", {"color": plotting.BLUE, "weight": "bold"}))
         for line, (words, options) in enumerate(lines):
             self._write(self._middle(at), _TOP + 18 + _LINE * line + (6 if line > 2 else 0), words, **options)
 
@@ -135,15 +136,15 @@ class _Sketch:
 
     def _read(self, source: int, at: int) -> None:
         hidden = self.run.boxes[at].node is None
-        self._arc(source, at, _TOP, -1, style.GREY, ":" if hidden else "-")
+        self._arc(source, at, _TOP, -1, plotting.GREY, ":" if hidden else "-")
 
     def _flow(self, source: int, target: int, values: tuple[float, ...]) -> None:
-        peak = self._arc(source, target, _TOP + _BOX_HEIGHT, 1, style.BLUE, "-")
+        peak = self._arc(source, target, _TOP + _BOX_HEIGHT, 1, plotting.BLUE, "-")
         middle = (self._middle(source) + self._middle(target)) / 2
         words = " + ".join(map(number, values))
         # On paper of its own, since other arrows may pass behind it.
-        paper = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8}
-        self._write(middle, peak + 1, words, color=style.BLUE, size=9.5, weight="bold", bbox=paper)
+        paper = {"facecolor": plotting.PAPER, "edgecolor": "none", "pad": 0.8}
+        self._write(middle, peak + 1, words, color=plotting.BLUE, size=9.5, weight="bold", bbox=paper)
 
     def _arc(self, source: int, target: int, y: float, side: int, color: str, linestyle: str) -> float:
         """A curved arrow between two boxes, above or below them; returns how far it goes."""
@@ -162,7 +163,7 @@ class _Sketch:
         return y + side * height
 
     def _frame(self, at: int, **looks: Any) -> None:
-        settings = {"edgecolor": style.INK, "linewidth": 1.2} | looks
+        settings = {"edgecolor": plotting.INK, "linewidth": 1.2} | looks
         left = self._middle(at) - self.width / 2
         self.axes.add_patch(Rectangle((left, _TOP), self.width, _BOX_HEIGHT, **settings))
 
@@ -170,7 +171,7 @@ class _Sketch:
         return 10 + self.pitch * (at + 0.5)
 
     def _write(self, x: float, y: float, words: str, size: float = 10, **options: Any) -> None:
-        settings = {"ha": "center", "va": "center", "color": style.INK} | options
+        settings = {"ha": "center", "va": "center", "color": plotting.INK} | options
         self.axes.text(x, y, words, fontsize=size, **settings)
 
 

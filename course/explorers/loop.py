@@ -19,7 +19,8 @@ import ipywidgets as widgets
 import torch
 from torch import Tensor, nn
 
-from explorers import canvas, style
+from autograder import plotting
+from explorers import canvas
 
 N_EPOCHS: Final = 3
 N_BATCHES: Final = 4
@@ -422,21 +423,27 @@ class LoopDrawing:
         self._map = self._figure.add_axes((0.07, 0.14, 0.38, 0.76))
         self._plot = self._figure.add_axes((0.55, 0.14, 0.43, 0.76))
         self._draw_background()
-        plain = {"animated": True, "color": style.GREY, "linestyle": "--", "linewidth": 2}
+        plain = {"animated": True, "color": plotting.GREY, "linestyle": "--", "linewidth": 2}
         (self._right_path,) = self._map.plot([], [], **plain)
         (self._right_curve,) = self._plot.plot([], [], **plain)
-        bold = {"animated": True, "color": style.BLUE, "linewidth": 2.2, "marker": "o", "markersize": 4}
+        bold = {"animated": True, "color": plotting.BLUE, "linewidth": 2.2, "marker": "o", "markersize": 4}
         (self._path,) = self._map.plot([], [], **bold)
         (self._curve,) = self._plot.plot([], [], **bold)
-        dot = {"animated": True, "color": style.ORANGE, "marker": "o", "markersize": 11, "markeredgecolor": style.INK}
+        dot = {
+            "animated": True,
+            "color": plotting.ORANGE,
+            "marker": "o",
+            "markersize": 11,
+            "markeredgecolor": plotting.INK,
+        }
         (self._here,) = self._map.plot([], [], **dot)
         (self._now,) = self._plot.plot([], [], **dot)
-        diamonds = {"animated": True, "color": style.PURPLE, "linestyle": "none", "marker": "D", "markersize": 8}
+        diamonds = {"animated": True, "color": plotting.PURPLE, "linestyle": "none", "marker": "D", "markersize": 8}
         (self._validations,) = self._plot.plot([], [], **diamonds)
         self._words = self._map.text(
-            0.03, 0.94, "", transform=self._map.transAxes, fontsize=10, animated=True, color=style.INK
+            0.03, 0.94, "", transform=self._map.transAxes, fontsize=10, animated=True, color=plotting.INK
         )
-        self._words.set_bbox({"facecolor": style.PAPER, "edgecolor": "none", "pad": 2})
+        self._words.set_bbox({"facecolor": plotting.PAPER, "edgecolor": "none", "pad": 2})
         self._canvas.draw()
         self._background = self._canvas.copy_from_bbox(self._figure.bbox)
 
@@ -444,7 +451,7 @@ class LoopDrawing:
         first, second = torch.linspace(*_ACROSS, 81), torch.linspace(*_UP, 81)
         loss = loss_at(torch.cartesian_prod(second, first).flip(-1)).view(81, 81)
         levels = [0.1, 0.5, 2, 4, 8, 12, 16]
-        contours = self._map.contour(first, second, loss, levels, colors=style.GREY, linewidths=0.8)
+        contours = self._map.contour(first, second, loss, levels, colors=plotting.GREY, linewidths=0.8)
         self._map.clabel(contours, fontsize=8, fmt="%g")
         self._map.set(xlim=_ACROSS, ylim=_UP)
         self._map.set_title("path of the weights (lines: equal loss)", fontsize=11)

@@ -32,8 +32,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
+from autograder import plotting
 from autograder.pictures import photograph
-from explorers import canvas, style
+from explorers import canvas
 from explorers.timing import one_thread
 
 NODES: Final = ("picture", "lighten", "standardise", "block1", "relu1", "block2", "relu2", "pool", "dropout", "head")
@@ -403,25 +404,29 @@ class ParityDrawing:
         self._bars_axes = self._figure.add_axes((0.55, 0.15, 0.43, 0.77))
         self._draw_brightness()
         self._draw_bar_axes()
-        self._good = PolyCollection([], facecolors=style.PALE_BLUE, edgecolors=style.INK, animated=True)
-        self._bad = PolyCollection([], facecolors=style.ORANGE, edgecolors=style.INK, hatch="///", animated=True)
+        self._good = PolyCollection([], facecolors=plotting.PALE_BLUE, edgecolors=plotting.INK, animated=True)
+        self._bad = PolyCollection([], facecolors=plotting.ORANGE, edgecolors=plotting.INK, hatch="///", animated=True)
         for bars in (self._good, self._bad):
             self._bars_axes.add_collection(bars)
-        paper = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.5}  # so that the budget does not cross a word
+        paper = {
+            "facecolor": plotting.PAPER,
+            "edgecolor": "none",
+            "pad": 0.5,
+        }  # so that the budget does not cross a word
         self._labels = [
             self._bars_axes.text(0, -row, "", fontsize=9, va="center", animated=True, bbox=paper)
             for row in range(len(NODES))
         ]
         (self._mark,) = self._line.plot(
-            [0], [0.5], "v", color=style.INK, markeredgecolor=style.PAPER, markersize=12, animated=True
+            [0], [0.5], "v", color=plotting.INK, markeredgecolor=plotting.PAPER, markersize=12, animated=True
         )
         self._canvas.draw()
         self._background = self._canvas.copy_from_bbox(self._figure.bbox)
 
     def _draw_brightness(self) -> None:
         axes = self._line
-        axes.add_patch(Rectangle((0, 0), DARK, 1, facecolor=style.GREY, edgecolor=style.INK, hatch="..."))
-        axes.add_patch(Rectangle((DARK, 0), 1 - DARK, 1, facecolor=style.PALE_ORANGE, edgecolor=style.INK))
+        axes.add_patch(Rectangle((0, 0), DARK, 1, facecolor=plotting.GREY, edgecolor=plotting.INK, hatch="..."))
+        axes.add_patch(Rectangle((DARK, 0), 1 - DARK, 1, facecolor=plotting.PALE_ORANGE, edgecolor=plotting.INK))
         axes.text(DARK / 2, 1.35, "brightened", fontsize=9, ha="center")
         axes.text((1 + DARK) / 2, 1.35, "left as it is", fontsize=9, ha="center")
         axes.set(xlim=(0, 1), ylim=(0, 1), yticks=[], xticks=[0, DARK, 0.5, 0.75, 1])
@@ -436,7 +441,7 @@ class ParityDrawing:
         ticks = [-8, -6, -4, -2, 0]
         axes.set_xticks(ticks, [f"$10^{{{tick}}}$" for tick in ticks])
         axes.tick_params(labelsize=10)
-        axes.axvline(math.log10(BUDGET), color=style.INK, linestyle="--", linewidth=1.5)
+        axes.axvline(math.log10(BUDGET), color=plotting.INK, linestyle="--", linewidth=1.5)
         axes.set_xlabel("largest relative error (dashed: the budget)", fontsize=10)
         axes.set_title("eager against served, node by node", fontsize=11)
 

@@ -25,8 +25,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
+from autograder import plotting
 from autograder.pictures import digits
-from explorers import canvas, style
+from explorers import canvas
 from explorers.timing import one_thread
 
 FORMATS: Final[Mapping[str, torch.dtype]] = MappingProxyType(
@@ -264,16 +265,16 @@ def _facts(fate: Fate) -> list[tuple[str, str]]:
 # What the number lines show, as powers of two; smaller gradients are counted in the first bar.
 _LEFT, _RIGHT = -64, 40
 _LOOKS: Final = (
-    ("becomes 0", style.ORANGE, "xxx"),
-    ("subnormal", style.MID_ORANGE, "///"),
-    ("fine", style.PALE_BLUE, None),
-    ("overflows", style.PURPLE, "..."),
+    ("becomes 0", plotting.ORANGE, "xxx"),
+    ("subnormal", plotting.MID_ORANGE, "///"),
+    ("fine", plotting.PALE_BLUE, None),
+    ("overflows", plotting.PURPLE, "..."),
 )
 _LINES: Final = (
-    (style.BLUE, "-", 5.0),
-    (style.GREEN, "--", 2.5),
-    (style.INK, ":", 2.5),
-    (style.ORANGE, "-.", 2.5),
+    (plotting.BLUE, "-", 5.0),
+    (plotting.GREEN, "--", 2.5),
+    (plotting.INK, ":", 2.5),
+    (plotting.ORANGE, "-.", 2.5),
 )
 
 
@@ -317,7 +318,7 @@ class PrecisionDrawing:
         self._draw_number_lines()
         self._draw_curves()
         self._stacks = [
-            PolyCollection([], facecolors=color, edgecolors=style.INK, hatch=hatch, linewidths=0.6, animated=True)
+            PolyCollection([], facecolors=color, edgecolors=plotting.INK, hatch=hatch, linewidths=0.6, animated=True)
             for _, color, hatch in _LOOKS
         ]
         for stack in self._stacks:
@@ -325,7 +326,7 @@ class PrecisionDrawing:
         self._words = self._histogram.text(
             0.995, 0.96, "", transform=self._histogram.transAxes, fontsize=10, ha="right", va="top", animated=True
         )
-        self._mark = self._plot.axvline(0, color=style.GREY, linewidth=1.5, animated=True)
+        self._mark = self._plot.axvline(0, color=plotting.GREY, linewidth=1.5, animated=True)
         self._canvas.draw()
         self._background = self._canvas.copy_from_bbox(self._figure.bbox)
 
@@ -336,9 +337,9 @@ class PrecisionDrawing:
         axes.set_ylabel("how many", fontsize=10)
         axes.tick_params(labelsize=9)
         for at in (-25, -14, 16):
-            axes.axvline(at, color=style.GREY, linewidth=1, linestyle=":")
+            axes.axvline(at, color=plotting.GREY, linewidth=1, linestyle=":")
         handles = [
-            Rectangle((0, 0), 1, 1, facecolor=color, edgecolor=style.INK, hatch=hatch) for _, color, hatch in _LOOKS
+            Rectangle((0, 0), 1, 1, facecolor=color, edgecolor=plotting.INK, hatch=hatch) for _, color, hatch in _LOOKS
         ]
         axes.legend(handles, [name for name, *_ in _LOOKS], fontsize=9, loc="upper left", ncols=2)
 
@@ -348,8 +349,10 @@ class PrecisionDrawing:
             limits = torch.finfo(dtype)
             normal, top = math.log2(limits.smallest_normal), math.log2(limits.max)
             lowest = normal + math.log2(limits.eps)
-            axes.barh(-row, top - normal, 0.62, normal, color=style.PALE_BLUE, edgecolor=style.INK)
-            axes.barh(-row, normal - lowest, 0.62, lowest, color=style.MID_ORANGE, edgecolor=style.INK, hatch="///")
+            axes.barh(-row, top - normal, 0.62, normal, color=plotting.PALE_BLUE, edgecolor=plotting.INK)
+            axes.barh(
+                -row, normal - lowest, 0.62, lowest, color=plotting.MID_ORANGE, edgecolor=plotting.INK, hatch="///"
+            )
             digits_kept = round(-math.log2(limits.eps))
             axes.text(1, -row, f"{digits_kept} bits", fontsize=9, ha="center", va="center")
         axes.set(xlim=(_LEFT, _RIGHT), ylim=(-2.5, 0.5), yticks=[0, -1, -2], yticklabels=list(FORMATS))

@@ -24,7 +24,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import FancyArrowPatch
 
-from explorers import canvas, style
+from autograder import plotting
+from explorers import canvas
 
 OPERATIONS: Final = ("permute", "slice", "expand", "view", "reshape", "unfold", "contiguous")
 
@@ -337,12 +338,12 @@ class _Pen:
 
     def text(self, x: float, y: float, words: str, size: float = 0.34, **options: Any) -> None:
         """Write ``words`` with its centre at (x, y); ``size`` is in cells."""
-        settings = {"ha": "center", "va": "center", "color": style.INK} | options
+        settings = {"ha": "center", "va": "center", "color": plotting.INK} | options
         self.axes.text(x, y, words, fontsize=size * self._points, **settings)
 
     def caption(self, y: float, words: str, weight: str = "bold") -> None:
         """Write a line of ``words`` that starts at the left margin."""
-        self.axes.text(_MARGIN, y, words, fontsize=11, ha="left", va="center", color=style.INK, weight=weight)
+        self.axes.text(_MARGIN, y, words, fontsize=11, ha="left", va="center", color=plotting.INK, weight=weight)
 
     def box(self, x: float, y: float, visits: int) -> None:
         """A slot or cell, its looks by how often it is reached; drawn by :meth:`finish`."""
@@ -357,14 +358,14 @@ class _Pen:
 
 
 _BOX_LOOKS: Final[dict[int, dict[str, Any]]] = {
-    0: {"facecolors": style.PAPER, "edgecolors": style.GREY, "linestyles": ":"},
-    1: {"facecolors": style.PALE_BLUE, "edgecolors": style.INK},
+    0: {"facecolors": plotting.PAPER, "edgecolors": plotting.GREY, "linestyles": ":"},
+    1: {"facecolors": plotting.PALE_BLUE, "edgecolors": plotting.INK},
     # The hatch is pale, since numbers have to be read on top of it.
     2: {
-        "facecolors": style.PALE_ORANGE,
-        "edgecolors": style.INK,
+        "facecolors": plotting.PALE_ORANGE,
+        "edgecolors": plotting.INK,
         "hatch": "//",
-        "hatchcolors": style.MID_ORANGE,
+        "hatchcolors": plotting.MID_ORANGE,
     },
 }
 
@@ -376,9 +377,9 @@ def _draw_storage(pen: _Pen, state: StridedState, layout: _Layout) -> None:
         x, y = _slot_corner(slot, layout)
         pen.box(x, y, visits[slot])
         pen.text(x + 0.5, y + 0.5, str(value))
-        pen.text(x + 0.5, y + 1.18, str(slot), size=0.26, color=style.GREY)
+        pen.text(x + 0.5, y + 1.18, str(slot), size=0.26, color=plotting.GREY)
         if visits[slot] > 1:
-            pen.text(x + 0.5, y + 1.48, f"x{visits[slot]}", size=0.32, color=style.ORANGE, weight="bold")
+            pen.text(x + 0.5, y + 1.48, f"x{visits[slot]}", size=0.32, color=plotting.ORANGE, weight="bold")
     if state.cells:
         _draw_strides(pen, state, layout)
 
@@ -412,7 +413,7 @@ def _draw_strides(pen: _Pen, state: StridedState, layout: _Layout) -> None:
         if state.shape[dim] == 1 or state.stride[dim] == 0 or end_y != start_y:
             if state.stride[dim] == 0:
                 words += " (stays on the same slot)"
-            pen.text(start_x + 0.5, height, words, size=0.3, ha="left", color=style.BLUE)
+            pen.text(start_x + 0.5, height, words, size=0.3, ha="left", color=plotting.BLUE)
             continue
         arrow = FancyArrowPatch(
             (start_x + 0.5, height),
@@ -422,10 +423,10 @@ def _draw_strides(pen: _Pen, state: StridedState, layout: _Layout) -> None:
             shrinkA=0,
             shrinkB=0,
             linewidth=1.6,
-            color=style.BLUE,
+            color=plotting.BLUE,
         )
         pen.axes.add_artist(arrow)
-        pen.text(end_x + 0.7, height, words, size=0.3, ha="left", color=style.BLUE)
+        pen.text(end_x + 0.7, height, words, size=0.3, ha="left", color=plotting.BLUE)
 
 
 def _draw_tensor(pen: _Pen, state: StridedState, layout: _Layout) -> None:

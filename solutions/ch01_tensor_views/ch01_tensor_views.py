@@ -37,6 +37,9 @@ import torch
 
 from autograder import check
 from autograder.pictures import pan, photograph
+from autograder.plotting import show_figure, use_course_style
+
+use_course_style()
 
 # %% [markdown]
 # ## What is given
@@ -61,18 +64,16 @@ def film_strip(frames):
     return frames.permute(1, 0, 2, 3).contiguous().view(h, n * w, c)
 
 
-def show(frames, title):
-    """Draw the first frames of a clip (N, H, W, C), values 0..255 or 0..1."""
+def show_clip(frames, text):
+    """Draw the first frames of a clip (N, H, W, C), values 0..255 or 0..1; the text says what is seen."""
     plt.figure(figsize=(9, 2), facecolor="silver")
     plt.imshow(film_strip(frames[:5].detach().cpu()))
-    plt.title(title)
     plt.axis("off")
-    plt.show()
+    show_figure(text)
 
 
 # %%
-show(load_clip(0), "five frames of a clip")
-print("Picture: five frames side by side; the camera moves to the right over a temple roof.")
+show_clip(load_clip(0), "Picture: five frames side by side; the camera moves to the right over a temple roof.")
 
 # %% [markdown]
 # ## 1. "Every frame of the title card looks like the last one"
@@ -122,7 +123,7 @@ def title_clip(title, n_frames):
 # %%
 card = load_clip(0, n_frames=1)[0]
 clip = title_clip(card, 5)
-show(clip, "title card, frames 0 to 4")
+show_clip(clip, "Picture: the title card, frames 0 to 4, side by side, each with its bar at the bottom.")
 print("White pixels in the bottom row, frame by frame:", (clip[:, -1] == 255).all(-1).sum(1).tolist())
 print("White pixels in the bottom row of the still picture:", (card[-1] == 255).all(-1).sum().item())
 
@@ -236,7 +237,8 @@ def to_model_layout(frames, size):
 # %%
 batch = to_model_layout(load_clip(0), 64)
 print("shape", tuple(batch.shape), " lowest and highest value", batch.min().item(), batch.max().item())
-show(torch.stack([batch[:, channel] for channel in range(3)], dim=-1), "what the model sees")
+seen = torch.stack([batch[:, channel] for channel in range(3)], dim=-1)
+show_clip(seen, "Picture: what the model sees of the first five frames.")
 
 clip = load_clip(0)
 shares = to_model_layout(clip, 64).untyped_storage().data_ptr() == clip.untyped_storage().data_ptr()
@@ -468,8 +470,9 @@ plt.figure(figsize=(5, 2.5))
 plt.plot(losses)
 plt.xlabel("step")
 plt.ylabel("loss")
-plt.show()
-print(f"Curve: loss over 40 steps, from {losses[0]:.2f} to {losses[-1]:.2f}; one free number per frame could reach 0.")
+show_figure(
+    f"Curve: loss over 40 steps, from {losses[0]:.2f} to {losses[-1]:.2f}; one free number per frame could reach 0."
+)
 print("target    ", [round(value, 1) for value in brightness.tolist()])
 print("prediction", [round(value, 1) for value in guess.flatten().tolist()])
 

@@ -41,6 +41,9 @@ from torch import nn
 from autograder import check
 from autograder.instruments import SavedTensors, reachable_bytes
 from autograder.pictures import digits
+from autograder.plotting import show_figure, use_course_style
+
+use_course_style()
 
 torch.set_num_threads(1)  # networks as small as these lose time by sharing the work between cores
 
@@ -105,8 +108,7 @@ TEACHER = trained_teacher()
 plt.figure(figsize=(8, 1.2))
 plt.imshow(IMAGES[:8].reshape(8, 8, 8).permute(1, 0, 2).reshape(8, 64), cmap="gray_r")
 plt.axis("off")
-plt.show()
-print("Picture: the first eight digits, side by side:", LABELS[:8].tolist())
+show_figure(f"Picture: the first eight digits, side by side: {LABELS[:8].tolist()}.")
 print(f"The teacher reads {accuracy(TEACHER):.0%} of the test digits right.")
 
 # %% [markdown]
@@ -197,8 +199,9 @@ plt.semilogy(range(1, 11), [max(norm, 1e-20) for norm in norms], "o-")
 plt.ylim(1e-21, 10)
 plt.xlabel("hidden layer")
 plt.ylabel("norm of its gradient")
-plt.show()
-print("Curve: norm of the weight gradient, layer by layer (0 is drawn as 1e-20):", [f"{norm:.0e}" for norm in norms])
+show_figure(
+    f"Curve: norm of the weight gradient, layer by layer (0 is drawn as 1e-20): {[f'{norm:.0e}' for norm in norms]}."
+)
 teacher_features = TEACHER.body(IMAGES[:200])
 print(f"negative features, teacher: {(teacher_features < 0).float().mean():.0%}")
 print(f"negative features, student: {(features < 0).float().mean():.0%}")
@@ -502,8 +505,7 @@ plt.plot(held, "o-")
 plt.xlabel("batch")
 plt.ylabel("tensors held")
 plt.title("held for a backward pass that never comes")
-plt.show()
-print("Picture: tensors held for a backward pass, batch by batch:", held)
+show_figure(f"Curve: tensors held for a backward pass, batch by batch: {held}.")
 print("Bytes that the log itself holds, every fourth batch:", sizes[3::4])
 
 with torch.no_grad():
@@ -595,8 +597,7 @@ plt.plot(loss_curve)
 plt.xlabel("step")
 plt.ylabel("loss")
 plt.title("distillation")
-plt.show()
-print("Picture: the loss at every fourth step:", [round(value, 2) for value in loss_curve[::4]])
+show_figure(f"Curve: the loss at every fourth step: {[round(value, 2) for value in loss_curve[::4]]}.")
 for part in ("body", "head"):
     moved = [
         (p - q).norm().item()
@@ -683,8 +684,9 @@ for factor, curve in curves.items():
 plt.xlabel("step")
 plt.ylabel("penalty")
 plt.legend()
-plt.show()
-print("Picture: the penalty during training. At the end:", {f: round(curve[-1], 4) for f, curve in curves.items()})
+show_figure(
+    f"Curves: the penalty during training. At the end: { {f: round(curve[-1], 4) for f, curve in curves.items()} }."
+)
 for factor in (1.0, 1000.0):
     difference = (final_weights[factor] - final_weights[0.0]).abs().max().item()
     print(f"Largest difference of a weight, penalty times {factor:g} against no penalty: {difference:.4f}")
@@ -773,8 +775,10 @@ plt.plot(wrong, pulls[wrong], "x", label="label changed")
 plt.xlabel("sample")
 plt.ylabel("gradient norm")
 plt.legend()
-plt.show()
-print("Picture: gradient norms by place in the batch. The ten largest are at", sorted(suspects.tolist()))
+show_figure(
+    "Points: gradient norms by place in the batch; crosses: label changed. The ten largest are at "
+    f"{sorted(suspects.tolist())}."
+)
 print(f"Of {len(wrong)} changed labels, {len(set(suspects.tolist()) & set(wrong.tolist()))} are among these.")
 print(
     f"Asked a second time: {elapsed * 1000:.1f} ms, and norms {(again.sum() / pulls.sum()).item():.2f} times as large."

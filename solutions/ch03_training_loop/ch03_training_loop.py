@@ -43,6 +43,9 @@ from torch import nn
 from autograder import check
 from autograder.instruments import GraphCounter
 from autograder.pictures import digits
+from autograder.plotting import show_figure, use_course_style
+
+use_course_style()
 
 torch.set_num_threads(1)  # networks as small as these lose time by sharing the work between cores
 
@@ -83,8 +86,9 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 plt.figure(figsize=(7, 1.2))
 plt.imshow(torch.cat(list(IMAGES[:10].view(10, 8, 8)), dim=1).numpy(), cmap="gray_r")
 plt.axis("off")
-plt.show()
-print("Picture: ten hand-written digits in a row;", len(IMAGES), "digits in all. Their labels:", LABELS[:10].tolist())
+show_figure(
+    f"Picture: ten hand-written digits in a row; {len(IMAGES)} digits in all. Their labels: {LABELS[:10].tolist()}."
+)
 
 # %% [markdown]
 # ## 1. "It cannot even learn thirty digits by heart"
@@ -178,8 +182,7 @@ plt.figure(figsize=(5, 2.5))
 plt.plot(losses)
 plt.xlabel("step")
 plt.ylabel("loss")
-plt.show()
-print(f"Curve: loss on the same 30 digits, from {losses[0]:.2f} to {losses[-1]:.2f} in 60 steps.")
+show_figure(f"Curve: loss on the same 30 digits, from {losses[0]:.2f} to {losses[-1]:.2f} in 60 steps.")
 print("numbers that are trained:", sum(parameter.numel() for parameter in model.parameters()))
 print("state_dict:", ", ".join(model.state_dict()))
 try:  # the device "meta" holds shapes without numbers: moving there shows what stays behind, on any machine
@@ -302,9 +305,9 @@ for name, curve in curves.items():
 plt.xlabel("epoch")
 plt.ylabel("loss")
 plt.legend()
-plt.show()
+show_figure("Curves: the loss per epoch, once with 1 x 32 and once with 4 x 8 samples per step.")
 for name, curve in curves.items():
-    print(f"Curve: {name:>6} samples per step, loss per epoch", [round(value, 2) for value in curve])
+    print(f"{name:>6} samples per step, loss per epoch", [round(value, 2) for value in curve])
 
 layer = nn.Linear(64, 10)
 before = layer.weight.detach().clone()
@@ -564,10 +567,9 @@ plt.figure(figsize=(5, 2.5))
 plt.plot(range(1, 101), rates)
 plt.xlabel("step")
 plt.ylabel("rate")
-plt.show()
-print("Curve: rate in steps 1, 2, 3:", [round(rate, 3) for rate in rates[:3]], " highest:", round(max(rates), 3))
-print("       rate in steps 98, 99, 100:", [round(rate, 3) for rate in rates[-3:]], " floor: 0.02")
-print("       different values in 100 steps:", len(set(rates)))
+show_figure(f"Curve: rate in steps 1, 2, 3: {[round(rate, 3) for rate in rates[:3]]}, highest: {max(rates):.3f}.")
+print("rate in steps 98, 99, 100:", [round(rate, 3) for rate in rates[-3:]], " floor: 0.02")
+print("different values in 100 steps:", len(set(rates)))
 
 # %% nbgrader={"grade": true, "grade_id": "make_scheduler", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 3}
 check("make_scheduler")
@@ -649,8 +651,7 @@ plt.figure(figsize=(3, 3))
 plt.imshow(report["confusion"], cmap="Greys")
 plt.xlabel("predicted")
 plt.ylabel("true")
-plt.show()
-print(f"Picture: the table of counts; its row 8 has {report['confusion'][8, 3]} samples, all of them in column 3.")
+show_figure(f"Grid: the table of counts; its row 8 has {report['confusion'][8, 3]} samples, all of them in column 3.")
 print("recall:", [round(value, 2) for value in report["recall"].tolist()])
 print(f"accuracy {report['accuracy']:.3f}, balanced accuracy {report['balanced_accuracy']:.3f}")
 

@@ -44,6 +44,9 @@ from torch import nn
 from autograder import check
 from autograder.instruments import Conversions, MatmulDtypes
 from autograder.pictures import digits
+from autograder.plotting import show_figure, use_course_style
+
+use_course_style()
 
 torch.set_num_threads(1)  # networks as small as these lose time by sharing the work between cores
 
@@ -179,8 +182,7 @@ for name, precision in (("float32", torch.float32), ("float16", torch.float16)):
 plt.xlabel("step")
 plt.ylabel("loss")
 plt.legend()
-plt.show()
-print("Curves: loss over 60 steps with max_norm 0.5,", " and ".join(ends))
+show_figure(f"Curves: loss over 60 steps with max_norm 0.5, {' and '.join(ends)}.")
 
 # %% nbgrader={"grade": true, "grade_id": "train_step", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 4}
 check("train_step")
@@ -563,11 +565,11 @@ plt.figure(figsize=(5, 2.5))
 for name, dtype in DTYPES.items():
     curve = [smoothed_loss(logits.to(dtype), labels, 0.1).item() for logits in falling]
     plt.plot(curve, label=name)
-    print(f"Curve: {name}, loss from {curve[0]:.5f} to {curve[-1]:.5f}, {len(set(curve))} different values in 60 steps")
+    print(f"{name}: loss from {curve[0]:.5f} to {curve[-1]:.5f}, {len(set(curve))} different values in 60 steps")
 plt.xlabel("step")
 plt.ylabel("loss")
 plt.legend()
-plt.show()
+show_figure("Curves: the loss of the same logits in three formats, step by step.")
 
 inside = {}
 for name, dtype in DTYPES.items():
@@ -709,7 +711,7 @@ for name in DTYPES:
             moved = (model.query.weight != before).float().mean().item()
     print(f"  weights of `query` that a step with a small rate has moved: {moved:.0%}")
     plt.plot(curve, label=name)
-    print(f"  Curve: loss from {curve[0]:.3f} to {curve[-1]:.3f} in 20 such steps")
+    print(f"  loss from {curve[0]:.3f} to {curve[-1]:.3f} in 20 such steps")
 first.precision = "bf16"  # the one that was made for fp32
 with MatmulDtypes() as products:
     off = (first(images) - expected).abs().max().item()
@@ -717,7 +719,7 @@ print(f"made for fp32, then set to bf16: matrix products {products.counts}, logi
 plt.xlabel("step")
 plt.ylabel("loss")
 plt.legend()
-plt.show()
+show_figure("Curves: the loss during these 20 steps, in three formats.")
 
 # %% nbgrader={"grade": true, "grade_id": "RowClassifier", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 5}
 check("RowClassifier")

@@ -27,7 +27,8 @@
 # docstrings do not promise, so when a check is green, read the docstring once more.
 #
 # The lesson that goes with this exercise is [Distributed data parallel](../../course/ch07_ddp.ipynb); a failed check names the
-# section to reread. Hints are folded away under each complaint; open them one at a time.
+# section to reread. Everything runs on a CPU. Plan for two hours, with a pause after section 4. Hints are folded away under
+# each complaint; open them one at a time.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import contextlib

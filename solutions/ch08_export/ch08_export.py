@@ -53,6 +53,9 @@ from torch import nn
 
 from autograder import check
 from autograder.pictures import photograph
+from autograder.plotting import show_figure, use_course_style
+
+use_course_style()
 
 torch.set_num_threads(1)  # networks as small as these lose time by sharing the work between cores
 # exporters and quantisers would speak of torchvision, of code that cannot be found, and of steps that are not needed here
@@ -321,7 +324,9 @@ for axis, picture in zip(axes[1::2], pictures.values(), strict=True):
     axis.set_title("as the network gets it", fontsize=9)
 for axis in axes:
     axis.set_axis_off()
-plt.show()
+show_figure(
+    "Pictures: a flower as the camera sends it and as the network gets it; then stripes, a quarter of them white, likewise."
+)
 
 # %% nbgrader={"grade": true, "grade_id": "to_input", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 4}
 check("to_input")

@@ -290,7 +290,10 @@ def test_a_learners_functions_can_race(learner: Callable[[str], Any], monkeypatc
     monkeypatch.setattr(speedup, "MIN_SAMPLE_S", 0.0)
     fast = learner("def f(x):\n    return x + 1").f
     slow = learner("import time\ndef f(x):\n    time.sleep(0.01)\n    return x + 1").f
-    assert_faster(fast, slow, inputs, reference, reference_ratio=9.0)
+    told: list[tuple[int, int]] = []
+    with figures.pairs_told_to(lambda run, at_most: told.append((run, at_most))):
+        assert_faster(fast, slow, inputs, reference, reference_ratio=9.0)
+    assert told == [(pair, speedup.FIRST_TRY_PAIRS) for pair in range(1, len(told) + 1)] and len(told) > 10
     with pytest.raises(Finding):
         assert_faster(slow, fast, inputs, reference, reference_ratio=9.0)
 

@@ -9,6 +9,8 @@ import pytest
 from nbclient import NotebookClient
 
 from autograder.chapter import find_chapters
+from autograder.progress import Diary
+from autograder.report import TaskReport
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +50,23 @@ def test_checks_fail_on_the_starter_and_pass_after_the_fixes(learners_copy: Path
     after = _checks(_run(notebook, folder))
     assert {task: float(shown["text/plain"]) for task, shown in after.items()} == points
     assert not any("failed" in shown["text/html"] for shown in after.values())
+
+    *others, last = after.values()
+    assert "What you fixed" in last["text/html"], "the check that completes the chapter"
+    assert not any("What you fixed" in shown["text/html"] for shown in others)
+    assert Diary(learners_copy).standing(find_chapters(learners_copy)[CHAPTER]).complete
+
+
+def test_the_first_notebook_tests_the_machine_and_shows_how_far_one_is(learners_copy: Path) -> None:
+    """Without a front end as well: nothing is written to stderr, and the board knows of a check made elsewhere."""
+    here = find_chapters(learners_copy)[CHAPTER]
+    task = here.tasks[0]
+    Diary(learners_copy).note(here, [TaskReport(task.name, task.points, task.points)])
+    notebook = nbformat.read(learners_copy / "course" / "00_start_here.ipynb", as_version=4)
+    outputs = [o for cell in _run(notebook, learners_copy / "course").cells for o in cell.get("outputs", ())]
+    tested, board = (output["data"]["text/plain"] for output in outputs)
+    assert "✓ A training step" in tested and "✓ Two ranks" in tested and "You can begin." in tested
+    assert "1 of " in board and f"Next: {here.tasks[1].name}, in chapter 1, tensor views." in board
 
 
 def test_one_fix_in_a_running_kernel_changes_its_own_check_only(learners_copy: Path) -> None:

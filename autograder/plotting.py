@@ -1,4 +1,4 @@
-"""The one place that decides what the pictures of the course look like.
+"""The one place that decides what the pictures of the course look like, in lessons, explorers and exercises.
 
 Colours come from the Okabe-Ito palette, which stays distinguishable with the
 common forms of colour blindness. A colour never carries a message alone: marks
@@ -7,6 +7,7 @@ differ in hatch, line style or text as well.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -51,10 +52,29 @@ _SETTINGS: Final[dict[Any, object]] = {
 }
 
 
+KINDS: Final = ("Bars", "Curve", "Curves", "Explorer", "Grid", "Grids", "Picture", "Pictures", "Points")
+"""What a text about something shown begins with, before a colon."""
+
+
 def use_course_style() -> None:
     """Set matplotlib's settings for every figure made after this call.
 
     Changes the process-wide ``matplotlib.rcParams``; call it once, at the top
-    of a lesson. Raises nothing.
+    of a lesson or an exercise. Raises nothing.
     """
     mpl.rcParams.update(_SETTINGS)
+
+
+def show_figure(text: str) -> None:
+    """Print what the current figure shows, then show it: whoever cannot see it is to know what is there.
+
+    ``text`` begins with one of ``KINDS`` and a colon, such as ``Curves: the loss falls in both``. Raises ``ValueError``
+    for another beginning.
+    """
+    import matplotlib.pyplot as plt  # here, since explorers draw without it
+
+    kind = re.match(r"(\w+): ", text)
+    if kind is None or kind[1] not in KINDS:
+        raise ValueError(f"a figure's text begins with its kind and a colon ({', '.join(KINDS)}), not {text[:20]!r}")
+    print(text)
+    plt.show()
