@@ -9,7 +9,7 @@ import pytest
 
 from autograder.chapter import Chapter
 from autograder.progress import FOLDER, Diary
-from autograder.report import TaskReport
+from autograder.report import Outcome, TaskReport, TestResult
 
 NAME = "ch01_tensor_views"
 
@@ -71,3 +71,21 @@ def test_hints_are_counted(tmp_path: Path) -> None:
     assert Diary(tmp_path).hints_opened(NAME, "to_patches") == 2
     (tmp_path / FOLDER / NAME / "to_patches.hints.json").write_text('{"opened": "many"}')
     assert Diary(tmp_path).hints_opened(NAME, "to_patches") == 0
+
+
+def test_a_fault_of_ours_leaves_what_was_noted_before(chapter: Chapter, tmp_path: Path) -> None:
+    task = chapter.tasks[0]
+    diary = Diary(tmp_path)
+    diary.note(chapter, [TaskReport(task.name, task.points, task.points)])
+    diary.note(chapter, [TaskReport(task.name, 0, task.points, (TestResult("t", Outcome.ERROR),))])
+    assert diary.standing(chapter).done == 1
+
+
+def test_a_task_can_be_forgotten(chapter: Chapter, tmp_path: Path) -> None:
+    first, second = chapter.tasks[:2]
+    diary = Diary(tmp_path)
+    diary.forget(NAME, first.name)  # nothing is there: nothing to do
+    diary.note(chapter, [TaskReport(task.name, task.points, task.points) for task in (first, second)])
+    diary.forget(NAME, first.name)
+    assert [task.done for task in diary.standing(chapter).tasks[:2]] == [False, True]
+    assert diary.standing(chapter).tasks[0].checked is None
