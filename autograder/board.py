@@ -10,7 +10,6 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from html import escape
 from pathlib import Path
 
@@ -19,7 +18,8 @@ from autograder.errors import ClinicError
 from autograder.live_output import Data, changing_output
 from autograder.outline import ChapterOutline, read_outline
 from autograder.progress import ChapterStanding, Diary, Standing
-from autograder.rendering import BAD, GOOD
+from autograder.progress_table import in_words, last_check, state, table
+from autograder.rendering import BAD, GOOD, points
 
 _EVERY_S = 1.0
 _following: asyncio.Task[None] | None = None
@@ -36,15 +36,17 @@ class Board:
     @property
     def summary(self) -> str:
         """One sentence on all, one on what comes next."""
-        standings = [standing for _, standing in self.chapters]
-        tasks = sum(len(standing.tasks) for standing in standings)
-        points = _points(sum(s.score for s in standings), sum(s.max_score for s in standings))
-        words = f"{sum(standing.done for standing in standings)} of {tasks} tasks are done, {points}."
+        words = f"{in_words(self.whole)}."
         if self.current is None:
             return f"{words} That is the whole course!"
         outline, standing = self.current
         open_task = next(task.task for task in standing.tasks if not task.done)
         return f"{words} Next: {open_task}, in chapter {outline.number}, {outline.title}."
+
+    @property
+    def whole(self) -> ChapterStanding:
+        """All chapters as if they were one."""
+        return ChapterStanding("", tuple(task for _, standing in self.chapters for task in standing.tasks))
 
     @property
     def current(self) -> tuple[ChapterOutline, ChapterStanding] | None:
@@ -54,11 +56,7 @@ class Board:
     @property
     def text(self) -> str:
         """The board as lines of text."""
-        lines = [self.summary]
-        for outline, standing in self.chapters:
-            lines += ["", f"Chapter {outline.number}: {outline.title}. {_chapter_line(standing)}"]
-            lines += map(_line, standing.tasks)
-        return "\n".join(lines) + "\n"
+        return f"{self.summary}\n\n{table([standing for _, standing in self.chapters])}"
 
     @property
     def html(self) -> str:
@@ -66,10 +64,12 @@ class Board:
         parts = [f"<p><b>{escape(self.summary)}</b></p>"]
         for outline, standing in self.chapters:
             unfolded = " open" if self.current is not None and standing is self.current[1] else ""
-            head = f"<b>Chapter {outline.number}: {escape(outline.title)}</b>. {_chapter_line(standing)}"
-            rows = "".join(map(_row, standing.tasks))
-            table = f"<table><tr>{_cells('th', 'task', 'state', 'points', 'last check')}</tr>{rows}</table>"
-            parts.append(f"<details{unfolded}><summary>{head}</summary>{table}</details><p>{self._links(outline)}</p>")
+            title = f"<b>Chapter {outline.number}: {escape(outline.title)}</b>"
+            stands = f"{_sign(standing.complete)} {in_words(standing)}"
+            rows = _cells("th", "task", "state", "points", "last check"), *map(_row, standing.tasks)
+            tasks = f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+            parts.append(f"<details{unfolded}><summary>{title}: {stands}</summary>{tasks}</details>")
+            parts.append(f"<p>{self._links(outline)}</p>")
         return "".join(parts)
 
     @property
@@ -91,37 +91,14 @@ class Board:
         return f'<a href="{escape(target)}">{words}</a>'
 
 
-def _points(score: float, max_score: float) -> str:
-    return f"{score:.2f}".rstrip("0").rstrip(".") + f" of {max_score:g} points"
-
-
-def _chapter_line(standing: ChapterStanding) -> str:
-    done = f"{standing.done} of {len(standing.tasks)} tasks done, {_points(standing.score, standing.max_score)}"
-    return f"{'✓ complete: ' if standing.complete else ''}{done}"
-
-
-def _sign(task: Standing) -> str:
-    return "✓" if task.done else "–"
-
-
-def _word(task: Standing) -> str:
-    return "done" if task.done else "open"
-
-
-def _when(checked: datetime | None) -> str:
-    """In the learner's own time."""
-    return "not checked yet" if checked is None else f"{checked.astimezone():%d %b %Y, %H:%M}"
-
-
-def _line(task: Standing) -> str:
-    points = _points(task.score, task.max_score)
-    return f"  {_sign(task)} {_word(task):7} {task.task:28} {points:16} {_when(task.checked)}"
+def _sign(done: bool) -> str:
+    return "✓" if done else "–"
 
 
 def _row(task: Standing) -> str:
-    word = f'<b style="color:{GOOD if task.done else BAD}">{_sign(task)} {_word(task)}</b>'
+    word = f'<b style="color:{GOOD if task.done else BAD}">{_sign(task.done)} {state(task)}</b>'
     name = f"<code>{escape(task.task)}</code>"
-    return f"<tr>{_cells('td', name, word, _points(task.score, task.max_score), _when(task.checked))}</tr>"
+    return _cells("td", name, word, points(task), last_check(task))
 
 
 def _cells(tag: str, *contents: str) -> str:

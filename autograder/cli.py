@@ -1,4 +1,4 @@
-"""The command ``autograder``. Exit status: 0 graded, 1 could not be graded (and why), 2 wrong usage."""
+"""The command ``autograder``. Exit status: 0 done, 1 could not be done, or graded (and why), 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autograder.learner_cli import add_commands
+
 if TYPE_CHECKING:
     from autograder.batch import Graded
     from autograder.cluster import ClusterJudges
@@ -22,8 +24,9 @@ ISOLATIONS = ("auto", "bubblewrap", "sandlock", "none")  # named again here: --h
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="autograder", description="Grades the exercises of the course.")
+    parser = argparse.ArgumentParser(prog="autograder", description="Works through the exercises, and grades them.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_commands(commands)
     grade = commands.add_parser(
         "grade",
         help="grade one notebook, or a whole class",
@@ -48,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--force", action="store_true", help="grade anew what has been graded before")
     many.add_argument("--dask", metavar="ADDRESS", help="grade on the workers of a Dask cluster, see README")
     many.add_argument("--out", type=Path, metavar="DIR", help="where reports go (default: reports/ in the course)")
+    grade.set_defaults(run=_grade, wrong_usage=grade.error)
     return parser
 
 
@@ -60,21 +64,29 @@ def _positive(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     from autograder.errors import ClinicError
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a check mark still shows the grade
+    try:
+        return int(options.run(options))
+    except ClinicError as error:
+        print(f"autograder: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("autograder: interrupted.", file=sys.stderr)
+        return 1
+
+
+def _grade(options: argparse.Namespace) -> int:
     from autograder.handed_in import is_notebook
 
     single = len(options.paths) == 1 and is_notebook(options.paths[0])
     if not single and (options.json or options.gradescope):
-        parser.error("--json and --gradescope are for one notebook; a batch writes its reports to --out")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a check mark still shows the grade
+        options.wrong_usage("--json and --gradescope are for one notebook; a batch writes its reports to --out")
     try:
         return _grade_one(options) if single and not _asks_for_a_batch(options) else _grade_many(options)
-    except ClinicError as error:
-        print(f"autograder: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         kept = "nothing was graded" if single else "what was graded is kept; the same command goes on from there"
         print(f"autograder: interrupted, {kept}.", file=sys.stderr)

@@ -92,20 +92,29 @@ def run_tests(
     options += ["--tb=native", "-p", "no:cacheprovider", "-p", "no:unraisableexception", "-p", "no:threadexception"]
     options += ["-p", "no:logging"]
     noise = io.StringIO()
+    plugin = _Plugin()
     try:
         # tests compute little: a second thread would only take the core from the worker that they wait for
         with _plain_pytest(), one_thread(), contextlib.redirect_stdout(noise), contextlib.redirect_stderr(noise):
-            status = pytest.main([*options, *map(str, files)], plugins=[fixtures, only, _Markers()])
+            status = pytest.main([*options, *map(str, files)], plugins=[fixtures, only, plugin])
     finally:
         session.close()
-    if status is pytest.ExitCode.INTERRUPTED and "error" not in noise.getvalue().lower():
+    if plugin.interrupted:
         raise KeyboardInterrupt
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise ChapterError(f"The tests of {session.chapter.name} could not be run:\n{noise.getvalue()[-2000:]}")
     return session.results_by_task()
 
 
-class _Markers:
+class _Plugin:
+    """Makes our markers known, and tells whether a person has ended the run."""
+
+    interrupted = False
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # pytest ends itself in the same way where tests cannot be collected
+        self.interrupted = not isinstance(excinfo.value, pytest.Session.Interrupted)
+
     def pytest_configure(self, config: pytest.Config) -> None:
         from autograder.session import MARKERS
 
@@ -198,6 +207,8 @@ class Grading:
     """Whether hidden tests are used where they are at hand."""
     timed: bool | None = None
     """Limits the tests to those that take times, or to the others; a grade needs both."""
+    on_result: Callable[[str, TestResult], None] | None = None
+    """Told of each test's task and result as soon as it is there."""
 
     def files(self) -> list[Path]:
         """The test files that count."""
@@ -210,7 +221,12 @@ class Grading:
         """
         chosen = self._chosen(tasks)
         program = read_program(submission.cells)
-        session = Session(self.chapter, program, lambda role: self.host.runner(owner, role, warm=self.chapter.warm))
+        session = Session(
+            self.chapter,
+            program,
+            lambda role: self.host.runner(owner, role, warm=self.chapter.warm),
+            on_result=self.on_result,
+        )
         results = run_tests(session, self.files(), chosen, timed=self.timed)
         for task, names in session.asked_names.items():
             if unseen := names - self.chapter.needs[task].names:

@@ -18,17 +18,20 @@ _TEST = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Needs:
-    """Of one task: all names that its tests may ask the notebook for, and which kinds of tests it has."""
+    """Of one task: all names that its tests may ask the notebook for, which kinds of tests it has, and their names."""
 
     names: frozenset[str] = frozenset()
     kinds: frozenset[bool] = frozenset()
     """True where some take times, False where some don't."""
+    tests: frozenset[str] = frozenset()
+    """The names of its tests, ``file::function``; a parametrised one counts once."""
 
 
 def needs_of(files: Sequence[Path]) -> dict[str, Needs]:
     """The needs of each task that has tests in *files*."""
     names: dict[str, set[str]] = {}
     kinds: dict[str, set[bool]] = {}
+    tests: dict[str, set[str]] = {}
     for path in files:
         module = ast.parse(path.read_text(encoding="utf-8"))
         shared = _bindings(module)
@@ -36,7 +39,8 @@ def needs_of(files: Sequence[Path]) -> dict[str, Needs]:
             if isinstance(test, _TEST) and (task := _task(test)):
                 names.setdefault(task, set()).update(_attributes(test, shared))
                 kinds.setdefault(task, set()).add(any("mark.timed" in ast.unparse(d) for d in test.decorator_list))
-    return {task: Needs(frozenset(names[task]), frozenset(kinds[task])) for task in names}
+                tests.setdefault(task, set()).add(f"{path.stem}::{test.name}")
+    return {task: Needs(frozenset(names[task]), frozenset(kinds[task]), frozenset(tests[task])) for task in names}
 
 
 def _task(test: _TEST) -> str:

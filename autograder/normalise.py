@@ -38,6 +38,21 @@ def normalise(pristine: Sequence[Cell], submitted: RawNotebook, name: str = "The
     return _Laying(pristine, submitted, name).result()
 
 
+def places(pristine: Sequence[Cell], submitted: RawNotebook) -> dict[int, int]:
+    """Where the submission has the cells of *pristine*: index there -> index in *submitted*; lost ones are left out.
+
+    Raises :class:`SubmissionRefused` as :func:`normalise` does.
+    """
+    laying = _Laying(pristine, submitted, "The notebook")
+    laying.result()
+    return {theirs: i for i, theirs in laying.place.items()}
+
+
+def defined_names(source: str) -> set[str]:
+    """The functions and classes that a cell defines at its top level, whether it parses or not."""
+    return set(_DEFINED.findall(source))
+
+
 class _Laying:
     def __init__(self, pristine: Sequence[Cell], submitted: RawNotebook, name: str) -> None:
         self.pristine = list(pristine)
@@ -105,7 +120,7 @@ class _Laying:
         return True
 
     def _defines(self, i: int, wanted: Cell) -> bool:
-        return set(_DEFINED.findall(wanted.source)) <= set(_DEFINED.findall(self.learner[i].source))
+        return defined_names(wanted.source) <= defined_names(self.learner[i].source)
 
     def _likeliest(self, wanted: Cell, found: list[int]) -> int:
         """The last that defines what it should and is code: not half of a split cell, nor notes made of a copy."""
@@ -125,7 +140,7 @@ class _Laying:
 
     def _defined_elsewhere(self, wanted: Cell) -> bool:
         """Whether the original, standing in, would take the place of what some other cell of the learner's defines."""
-        names = set(_DEFINED.findall(wanted.source))
+        names = defined_names(wanted.source)
         bound = {
             name
             for i, cell in enumerate(self.learner)

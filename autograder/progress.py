@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.chapter import Chapter
-from autograder.report import Outcome, TaskReport
+from autograder.report import TaskReport
 from autograder.store import write_atomically
 
 FOLDER = ".progress"
@@ -77,17 +77,22 @@ class Diary:
         self._folder = root / FOLDER
 
     def note(self, chapter: Chapter, reports: Sequence[TaskReport]) -> None:
-        """Write down what a check of whole tasks has found; a check that a fault of ours has spoilt says nothing.
+        """Write down what a check of whole tasks has found; one in which something of ours failed has found nothing.
 
         What cannot be written (a folder that is not the learner's, a full disk) is left: a check counts without it.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for report in reports:
-            if any(test.outcome is Outcome.ERROR for test in report.tests):
+            if not report.is_final:
                 continue
             facts = {"score": report.score, "max_score": report.max_score, "checked": now}
             with contextlib.suppress(OSError):
                 write_atomically(self._path(chapter.name, report.task), json.dumps(facts))
+
+    def forget(self, chapter: str, task: str) -> None:
+        """Take the last check of a task out: it has not been checked yet."""
+        with contextlib.suppress(OSError):
+            self._path(chapter, task).unlink(missing_ok=True)
 
     def standing(self, chapter: Chapter) -> ChapterStanding:
         """How the chapter's tasks stand. A file that cannot be read counts as none."""

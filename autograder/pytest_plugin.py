@@ -6,6 +6,7 @@ comes a summary by task: points, and what each failing test says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from autograder.chapter import Chapter, chapter_of, find_chapters
 from autograder.errors import ClinicError
 from autograder.grading import passed_by_starter, score_results
 from autograder.hardware import resolve_device
+from autograder.needs import Needs, needs_of
 from autograder.normalise import Normalised, normalise
 from autograder.notebook import read
 from autograder.program import read_program
+from autograder.progress import Diary
 from autograder.report import Outcome, TaskReport
 from autograder.sandbox import ISOLATIONS
-from autograder.session import MARKERS, Fixtures, Session
+from autograder.session import MARKERS, Fixtures, Session, task_of, test_name
 from autograder.submission import Host
 
 
@@ -54,10 +57,23 @@ class _Bound:
     """A chapter's folder with tests, and what they are run against."""
 
     chapter: Chapter
+    folder: Path
     session: Session | None = None
     submission: Normalised | None = None
     refusal: str = ""
     files: set[Path] = field(default_factory=set)
+    collected: dict[str, set[str]] = field(default_factory=dict)
+    """The tests of each task that were found, before -k and the like left any out: ``file::test``."""
+
+    def whole(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
+        """The reports of those tasks of which every visible test has been run to its end."""
+        there = needs_of(sorted(self.folder.glob("test_*.py")))
+        return [report for report in reports if self._is_whole(report, there.get(report.task, Needs()))]
+
+    def _is_whole(self, report: TaskReport, there: Needs) -> bool:
+        ran = {test.name for test in report.tests}
+        # pytest does not even look for tests that no argument names, nor (--lf) for those that passed before
+        return self.collected[report.task] <= ran and there.tests <= {name.partition("[")[0] for name in ran}
 
 
 class _Face:
@@ -96,7 +112,7 @@ class _Face:
         chapter = chapters.get(folder.name)
         if chapter is None:
             return None
-        bound = _Bound(chapter)
+        bound = _Bound(chapter, folder)
         given = self._config.getoption("submission")
         path = Path(given) if given else folder / f"{folder.name}.ipynb"
         try:
@@ -115,6 +131,7 @@ class _Face:
         bound.session = Session(chapter, program, lambda role: self.host.runner(str(path), role, warm=chapter.warm))
         return bound
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         kept: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
@@ -123,6 +140,7 @@ class _Face:
             (left_out if bound and self._only and bound.chapter.name != self._only else kept).append(item)
             if bound is not None:
                 bound.files.add(item.path)
+                bound.collected.setdefault(task_of(item), set()).add(test_name(item))
         if items and all(self.bound(item.path) for item in items) and config.option.tbstyle == "auto":
             config.option.tbstyle = "no"  # our summary by task says it all; --tb=short brings pytest's own back
         if left_out:
@@ -148,6 +166,18 @@ class _Face:
             guards = passed_by_starter(bound.chapter, self._device, sorted(bound.files), [task.name for task in tasks])
             reports = score_results(tasks, ran, guards, bound.submission.untouched)
             self._write(terminalreporter, bound, reports)
+            if self._is_learners_own(bound):
+                Diary(bound.folder.parent.parent).note(bound.chapter, bound.whole(reports))
+
+    def _is_learners_own(self, bound: _Bound) -> bool:
+        """Whether what has run may count as a check of the learner's own notebook, and of whole tasks.
+
+        Of a test that is named, or has failed before, the other cases are not even collected.
+        """
+        some_cases_only = any("::" in name for name in self._config.args) or self._config.getoption("lf", False)
+        return (
+            bound.folder.parent.name == "exercises" and not self._config.getoption("submission") and not some_cases_only
+        )
 
     def _write(self, terminal: Any, bound: _Bound, reports: tuple[TaskReport, ...]) -> None:
         terminal.section(f"{bound.chapter.name}: points by task")

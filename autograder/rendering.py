@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from html import escape
+from typing import Protocol
 
 from autograder.report import Figure, Outcome, Report, TaskReport, TestResult
 from autograder.sections import Section
@@ -62,9 +63,21 @@ def _hint(report: TaskReport, section: Section) -> str:
     return section.hint_for({test.lesson for test in wrong}) if wrong else ""
 
 
-def points(report: TaskReport) -> str:
+class Scored(Protocol):
+    """What has points: a task's report, a chapter's, how one of them stands."""
+
+    @property
+    def score(self) -> float:
+        """The points that were given."""
+
+    @property
+    def max_score(self) -> float:
+        """The points that can be had."""
+
+
+def points(scored: Scored) -> str:
     """``1.5 of 2 points``."""
-    return f"{report.score:.2f}".rstrip("0").rstrip(".") + f" of {report.max_score:g} points"
+    return f"{scored.score:.2f}".rstrip("0").rstrip(".") + f" of {scored.max_score:g} points"
 
 
 def in_one_line(report: TaskReport) -> str:
@@ -113,8 +126,7 @@ def task_text(report: TaskReport, section: Section | None = None) -> str:
 def report_text(report: Report) -> str:
     """The whole report as text."""
     parts = [task_text(task) for task in report.tasks]
-    total = f"{report.score:.2f}".rstrip("0").rstrip(".")
-    parts.append(f"{report.chapter}: {total} of {report.max_score:g} points\n")
+    parts.append(f"{report.chapter}: {points(report)}\n")
     parts += [f"note: {note}\n" for note in report.notes]
     return "\n".join(parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -92,6 +92,11 @@ class TaskReport:
         """Whether full marks were given."""
         return self.score >= self.max_score
 
+    @property
+    def is_final(self) -> bool:
+        """Whether no result is a fault of ours, so that running the tests once more would change nothing."""
+        return _all_final(self.tests)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -165,7 +170,7 @@ class Part:
     @property
     def is_final(self) -> bool:
         """Whether no result is a fault of ours, so that running the tests once more would change nothing."""
-        return not any(test.outcome is Outcome.ERROR for tests in self.results.values() for test in tests)
+        return all(map(_all_final, self.results.values()))
 
     def to_json(self) -> str:
         """The part as JSON."""
@@ -181,6 +186,10 @@ class Part:
             return cls(results, dict(data["hardware"]))
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise ReportError(_NO_REPORT.format(f"{type(problem).__name__}: {problem}")) from None
+
+
+def _all_final(tests: Sequence[TestResult]) -> bool:
+    return not any(test.outcome is Outcome.ERROR for test in tests)
 
 
 _NO_REPORT = "this is no report of ours ({})"

@@ -149,6 +149,11 @@ def task_of(item: pytest.Item) -> str:
     return str(marker.args[0])
 
 
+def test_name(item: pytest.Item) -> str:
+    """What a test is called in results: ``file::test[case]``."""
+    return f"{item.path.stem}::{item.name}"
+
+
 def _is_timed(item: pytest.Item) -> bool:
     return item.get_closest_marker("timed") is not None
 
@@ -273,7 +278,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo[None], session: Session) ->
     lesson = None if isinstance(error, LearnerMissing) else item.get_closest_marker("lesson")
     pitfalls = [str(row) for marker in item.iter_markers("pitfall") for row in marker.args]
     return TestResult(
-        name=f"{item.path.stem}::{item.name}",
+        name=test_name(item),
         outcome=outcome,
         message=_ADDRESS.sub("0x…", printable(_message(error, outcome, hidden))),
         description=_description(item),

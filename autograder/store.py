@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
@@ -38,7 +39,10 @@ def part_key(version: str, machine: str, task: str, timed: bool, program: Progra
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write *text* to *path*, all of it or nothing, also where the process is killed on the way."""
+    """Write *text* to *path*, all of it or nothing, also where the process is killed on the way.
+
+    A file that was there before keeps its permissions.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:
@@ -47,6 +51,8 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(descriptor)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(path, temporary)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -45,8 +45,20 @@ def _zygote(control: socket.socket) -> None:
 
     prepare_zygote()
     own = _warm([])
-    control.sendall(b'{"ready": true}\n')
     uses: dict[int, ForkedUse] = {}
+    try:
+        control.sendall(b'{"ready": true}\n')
+        _keep(control, uses, own)
+    except ConnectionError:
+        pass  # a judge that was killed, with notices that it had not read yet: the socket breaks, it does not end
+    finally:
+        for use in uses.values():
+            kill(use.pid)
+        end_strays(set())
+
+
+def _keep(control: socket.socket, uses: dict[int, ForkedUse], own: int) -> None:
+    """Fork, watch and end *uses* as the judge asks, until it is gone."""
     wake, wakened = socket.socketpair()
     for end in (wake, wakened):
         end.setblocking(False)
@@ -62,7 +74,7 @@ def _zygote(control: socket.socket) -> None:
         if control in readable:
             data, descriptors, _, _ = socket.recv_fds(control, 65_536, 8)
             if not data:
-                break  # the judge is gone
+                return  # the judge is gone
             channels += descriptors
             *lines, pending = (pending + data).split(b"\n")
             for line in lines:
@@ -85,9 +97,6 @@ def _zygote(control: socket.socket) -> None:
             watch(uses, own)
             watched = time.monotonic()
         _reap(control, uses)
-    for use in uses.values():
-        kill(use.pid)
-    end_strays(set())
 
 
 def _warm(modules: list[str]) -> int:

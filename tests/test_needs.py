@@ -62,6 +62,10 @@ def test_names_are_found_in_tests_probes_helpers_tables_and_fixtures(tmp_path):
     assert not {"from_a_table", "in_a_fixture", "elsewhere"} & needs["one"].names
     assert not {"direct", "in_a_helper", "elsewhere"} & needs["two"].names
     assert (needs["one"].kinds, needs["two"].kinds) == ({True, False}, {False})
+    assert (needs["one"].tests, needs["two"].tests) == (
+        {"test_x::test_one", "test_x::test_quick"},
+        {"test_x::test_two"},
+    )
 
 
 def test_tests_of_a_task_in_several_files_count_together(tmp_path):

@@ -73,9 +73,19 @@ def test_hints_are_counted(tmp_path: Path) -> None:
     assert Diary(tmp_path).hints_opened(NAME, "to_patches") == 0
 
 
-def test_a_check_that_a_fault_of_ours_has_spoilt_is_not_noted(chapter: Chapter, tmp_path: Path) -> None:
+def test_a_fault_of_ours_leaves_what_was_noted_before(chapter: Chapter, tmp_path: Path) -> None:
     task = chapter.tasks[0]
     diary = Diary(tmp_path)
     diary.note(chapter, [TaskReport(task.name, task.points, task.points)])
-    diary.note(chapter, [TaskReport(task.name, 0.0, task.points, (TestResult("test", Outcome.ERROR),))])
+    diary.note(chapter, [TaskReport(task.name, 0, task.points, (TestResult("t", Outcome.ERROR),))])
     assert diary.standing(chapter).done == 1
+
+
+def test_a_task_can_be_forgotten(chapter: Chapter, tmp_path: Path) -> None:
+    first, second = chapter.tasks[:2]
+    diary = Diary(tmp_path)
+    diary.forget(NAME, first.name)  # nothing is there: nothing to do
+    diary.note(chapter, [TaskReport(task.name, task.points, task.points) for task in (first, second)])
+    diary.forget(NAME, first.name)
+    assert [task.done for task in diary.standing(chapter).tasks[:2]] == [False, True]
+    assert diary.standing(chapter).tasks[0].checked is None

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from autograder.chapter import find_chapters
+from autograder.progress import FOLDER, Diary
+
 pytestmark = pytest.mark.slow  # each starts a pytest of its own, which imports torch
 
 Notebook = Callable[..., Path]
@@ -133,3 +136,96 @@ def test_solutions_pass_their_own_tests_when_submitted(project: Path, tmp_path: 
     status, out = run_pytest(course, "solutions", *arguments)
     assert status == pytest.ExitCode.OK
     assert "done  frame_loss" in out
+
+
+# --- what is noted in the learner's diary -----------------------------------------------------------------------------
+
+
+def noted(course: Path) -> dict[str, float]:
+    """The points of each task of the small chapter that has been noted."""
+    standing = Diary(course).standing(find_chapters(course)["ch07_small"])
+    return {task.task: task.score for task in standing.tasks if task.checked is not None}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tasks"),
+    [
+        (["exercises"], {"double": 4 / 3, "half": 1.0}),
+        (["exercises/ch07_small/test_ch07_small.py", "--tb=short"], {"double": 4 / 3, "half": 1.0}),
+        (["exercises", "-k", "doubles or halves"], {"half": 1.0}),
+        (["exercises", "-m", "lesson"], {}),
+        (["exercises", "--deselect", "exercises/ch07_small/test_ch07_small.py::test_halves"], {"double": 4 / 3}),
+        (["exercises", "-x"], {}),
+        (["exercises/ch07_small/test_ch07_small.py::test_halves"], {}),
+        (["exercises", "--collect-only"], {}),
+        (["exercises", "--submission", "exercises/ch07_small/ch07_small.ipynb", "--isolation", "none"], {}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_task_is_noted_when_all_of_its_tests_have_run(
+    small_course: Path, small_notebook: Notebook, arguments: list[str], tasks: dict[str, float]
+) -> None:
+    """One case of a test of ``double`` fails, so that one earning test of three gives no points, and -x ends there."""
+    tests = small_course / "exercises" / "ch07_small" / "test_ch07_small.py"
+    tests.write_text(tests.read_text() + _A_CASE_THAT_FAILS)
+    small_notebook(double="2 * x if x != 5 else 0", half="x / 2")
+    run_pytest(small_course, *arguments)
+    assert noted(small_course) == pytest.approx(tasks, abs=1e-4)
+
+
+_A_CASE_THAT_FAILS = '''
+
+@pytest.mark.task("double")
+@pytest.mark.parametrize("x", [5, 4])
+def test_cases(submission, x):
+    """Twice that."""
+    assert_matches(submission.double(x), 2 * x)
+'''
+
+
+def test_what_failed_before_is_no_whole_task(small_course: Path, small_notebook: Notebook) -> None:
+    """With ``--lf`` pytest does not even collect the other tests of a file."""
+    small_notebook(double="2 * x if x else 1")
+    (small_course / "pytest.ini").write_text("[pytest]\n")
+    run = [sys.executable, "-m", "pytest", "exercises"]
+    environment = {**os.environ, "PYTEST_ADDOPTS": "", "XDG_CACHE_HOME": str(small_course.parent / "cache")}
+    subprocess.run(run, cwd=small_course, env=environment, check=False, capture_output=True)
+    assert set(noted(small_course)) == {"double", "half"}
+    shutil.rmtree(small_course / FOLDER)
+    small_notebook(double="2 * x", half="x / 2")
+    again = subprocess.run(
+        [*run, "--lf"], cwd=small_course, env=environment, check=False, capture_output=True, text=True
+    )
+    assert "done  double" in again.stdout
+    assert noted(small_course) == {}
+
+
+def test_tests_of_another_file_belong_to_a_task_as_well(small_course: Path, small_notebook: Notebook) -> None:
+    """One file's tests alone are not all of a task's."""
+    folder = small_course / "exercises" / "ch07_small"
+    (folder / "test_ch07_more.py").write_text(
+        'import pytest\n\n\n@pytest.mark.task("half")\ndef test_more(submission):\n'
+        '    """Half of ten is five."""\n    assert submission.half(10) == 5\n'
+    )
+    small_notebook(double="2 * x", half="x / 2")
+    run_pytest(small_course, "exercises/ch07_small/test_ch07_small.py")
+    assert noted(small_course) == {"double": 2.0}
+    run_pytest(small_course, "exercises")
+    assert noted(small_course) == {"double": 2.0, "half": 1.0}
+
+
+def test_a_fault_of_ours_is_not_noted(small_course: Path, small_notebook: Notebook) -> None:
+    tests = small_course / "exercises" / "ch07_small" / "test_ch07_small.py"
+    fault = '\n\n@pytest.mark.task("half")\ndef test_ours(nothing_of_that_name):\n    """A fault."""\n'
+    tests.write_text(tests.read_text() + fault)
+    small_notebook(double="2 * x", half="x / 2")
+    run_pytest(small_course, "exercises")
+    assert noted(small_course) == {"double": 2.0}
+
+
+def test_the_authors_own_runs_are_not_noted(small_course: Path, small_notebook: Notebook) -> None:
+    small_notebook(double="2 * x", half="x / 2")
+    shutil.move(small_course / "exercises", small_course / "solutions")
+    status, out = run_pytest(small_course, "solutions")
+    assert status == pytest.ExitCode.OK and "ch07_small: points by task" in out
+    assert not (small_course / FOLDER).exists()

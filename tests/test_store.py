@@ -124,3 +124,11 @@ def test_a_failed_write_leaves_nothing(tmp_path):
 def test_names_that_are_no_utf_8_can_be_written(tmp_path: Path):
     write_atomically(tmp_path / "list", "student-\udcff")
     assert (tmp_path / "list").read_text() == "student-\\udcff"
+
+
+def test_a_file_that_is_written_anew_keeps_its_permissions(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_atomically(path, "new")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o640)

@@ -47,6 +47,9 @@ def test_from_untouched_to_solved(learners_copy: Path, command) -> None:
     assert one.returncode == 1
     assert "done  take_clip" in one.stdout and "open  to_patches" in one.stdout
     assert "2.00 of 20 points" in one.stdout
+    progress = command("autograder", "progress", "ch01")
+    assert progress.stdout.startswith(f"{CHAPTER}: 1 of 8 tasks done, 2 of 20 points\n"), progress.stderr
+    assert "Next: title_clip, in exercises/" in progress.stdout
 
     for name in CHAPTERS:
         _solve(learners_copy, name)
@@ -54,6 +57,7 @@ def test_from_untouched_to_solved(learners_copy: Path, command) -> None:
     assert solved.returncode == 0, solved.stdout
     for chapter in CHAPTERS.values():
         assert f"{_points(chapter):.2f} of {_points(chapter):g} points" in solved.stdout
+    assert command("autograder", "progress").stdout.endswith("Everything here is done.\n")
 
 
 def _points(chapter: Chapter) -> float:
