@@ -7,12 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from autograder import validating
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.errors import ClinicError
 from autograder.grading import check_live
 from autograder.rendering import task_html, task_text
 from autograder.report import TaskReport
 from autograder.sections import Section
+
+_INTERRUPTED = "The check was interrupted. Nothing was lost; run it again when the function is changed."
+_OUT_OF_TIME = (
+    "The check was stopped: Validate gives each cell half a minute. Run this check in the notebook itself, where it "
+    "has the time that it needs."
+)
 
 
 class CheckResult:
@@ -45,11 +52,14 @@ def check(task: str | Callable[..., Any] = "") -> CheckResult | None:
     try:
         chapter = _chapter_here(name)
         reports, printed = check_live(chapter, _live_namespace(), [chapter.task(name).name])
-        return CheckResult(reports[0], printed, chapter.section(name))
+        result = CheckResult(reports[0], printed, chapter.section(name))
+        if validating.is_on() and not result.report.passed:
+            validating.tell(result.text)
+        return result
     except ClinicError as error:
-        print(error)
+        validating.tell(str(error))
     except KeyboardInterrupt:
-        print("The check was interrupted. Nothing was lost; run it again when the function is changed.")
+        validating.tell(_OUT_OF_TIME if validating.is_on() else _INTERRUPTED)
     return None
 
 
