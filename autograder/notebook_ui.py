@@ -17,7 +17,7 @@ from autograder.sections import Section
 
 _INTERRUPTED = "The check was interrupted. Nothing was lost; run it again when the function is changed."
 _OUT_OF_TIME = (
-    "The check was stopped: Validate gives each cell half a minute. Run this check in the notebook itself, where it "
+    "The check was stopped: Validate gives each cell a limited time. Run this check in the notebook itself, where it "
     "has the time that it needs."
 )
 
