@@ -6,7 +6,7 @@ include make/common.mk
 # How many processes share the tests; tests that take times take turns all the same.
 JOBS ?= 2
 
-.PHONY: test test-fast hostile build prove release bench lint lock clean distclean
+.PHONY: test test-fast hostile build prove release site bench lint lock clean distclean
 
 help::
 	@echo "  JOBS         how many processes share the tests of make test (now: $(JOBS))"
@@ -28,6 +28,9 @@ prove: install ## show that each exercise accepts the solution and catches the k
 
 release: install ## make the zip that learners get, in dist/
 	$(PY) -m autograder.release
+
+site: install ## make static pages of the lessons, to read without JupyterLab, in dist/site
+	$(PY) docs/site/build.py
 
 bench: install ## run each file of benchmarks/ in turn
 	@for file in benchmarks/*.py; do \

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from autograder import validating
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.check_bar import CheckBar
 from autograder.errors import ClinicError
@@ -23,6 +24,11 @@ from autograder.sections import Section
 
 _NBGRADER = "NBGRADER_EXECUTION"
 """Set by nbgrader where it runs a notebook to grade or to validate it: nobody looks on then, and it is no check."""
+_INTERRUPTED = "The check was interrupted. Nothing was lost; run it again when the function is changed."
+_OUT_OF_TIME = (
+    "The check was stopped: Validate gives each cell a limited time. Run this check in the notebook itself, where it "
+    "has the time that it needs."
+)
 
 
 class CheckResult:
@@ -75,11 +81,14 @@ def check(task: str | Callable[..., Any] = "") -> CheckResult | None:
             with CheckBar(name, changing_output()) as bar:
                 reports, printed = check_live(chapter, namespace, wanted, bar.started)
         fixes = fixes_of(chapter, namespace) if _noted_as_the_last(chapter, reports[0]) else None
-        return CheckResult(reports[0], printed, chapter.section(name), fixes)
+        result = CheckResult(reports[0], printed, chapter.section(name), fixes)
+        if validating.is_on() and not result.report.passed:
+            validating.tell(result.text)
+        return result
     except ClinicError as error:
-        print(error)
+        validating.tell(str(error))
     except KeyboardInterrupt:
-        print("The check was interrupted. Nothing was lost; run it again when the function is changed.")
+        validating.tell(_OUT_OF_TIME if validating.is_on() else _INTERRUPTED)
     return None
 
 

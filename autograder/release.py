@@ -27,6 +27,7 @@ _FIXED = {
     "pyproject.toml": "pyproject.toml",
     "environment.yml": "environment.yml",
     "LICENSE": "LICENSE",
+    "nbgrader_config.py": "release/nbgrader_config.py",
     "autograder/py.typed": "autograder/py.typed",
 }
 """Files that are there whatever the chapters are: name in the bundle -> name in the project."""

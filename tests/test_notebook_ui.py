@@ -233,6 +233,68 @@ def test_a_long_check_has_a_bar_which_leaves_the_score_alone(
         assert "Checking half: 1 of 2 tests are through. Now: Half of ten takes a while." in told
 
 
+# --- in the kernel of nbgrader's Validate, which shows stderr alone ---------------------------------------------------
+
+
+@pytest.fixture
+def validating(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_validate_is_told_what_is_wrong(kernel: Kernel, capsys: Capture, validating: None) -> None:
+    kernel("def double(x):\n    print('printed')\n    return x")
+    result = checked("double")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert _words(err) == _words(result.text)
+    assert "✗ failed: Twice <b>three</b> is six." in err and "printed" in err
+
+
+def test_validate_is_told_nothing_of_what_is_right(kernel: Kernel, capsys: Capture, validating: None) -> None:
+    kernel(SOLUTION)
+    assert checked("double").report.passed
+    assert capsys.readouterr() == ("", "")
+
+
+def test_validate_is_told_that_a_check_could_not_be_run(kernel: Kernel, capsys: Capture, validating: None) -> None:
+    """Without a word on stderr, nbgrader would count the cell as right."""
+    kernel(SOLUTION)
+    assert check("triple") is None
+    assert "has no task 'triple'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"), [("out", "run it again when the function is changed"), ("err", "Validate gives each cell")]
+)
+def test_an_interrupted_check_says_so(
+    kernel: Kernel, capsys: Capture, monkeypatch: pytest.MonkeyPatch, stream: str, words: str
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    kernel(SOLUTION)
+    monkeypatch.setattr(notebook_ui, "check_live", interrupted)
+    if stream == "err":
+        monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    assert check("double") is None
+    captured = capsys.readouterr()
+    assert words in _words(getattr(captured, stream))
+    assert captured.out == "" or captured.err == ""
+
+
+def test_lines_are_short_enough_for_nbgraders_command(kernel: Kernel, capsys: Capture, validating: None) -> None:
+    """It cuts those that are longer."""
+    kernel(f"def double(x):\n    raise ValueError({'a word or two and ' * 20!r})")
+    checked("double")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 5
+    assert max(map(len, lines)) <= 80
+
+
 def test_check_is_what_the_package_offers() -> None:
     assert autograder.check is check
     with pytest.raises(AttributeError):

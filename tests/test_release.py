@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from nbgrader.preprocessors import Execute
+from traitlets.config import PyFileConfigLoader
 
 from autograder import release
 from autograder.chapter import STARTER_NAME, find_chapters
@@ -72,6 +74,7 @@ def test_each_chapter_is_there(files: dict[str, bytes]) -> None:
 def test_nothing_is_there_but_the_kinds_of_files_that_learners_need(files: dict[str, bytes]) -> None:
     kinds = [
         r"(README\.md|Makefile|LICENSE|pyproject\.toml|requirements\.lock|environment\.yml|make/common\.mk)",
+        r"nbgrader_config\.py",
         r"course/(00_start_here|ch\d\d_\w+)\.ipynb",
         r"course/explorers/\w+\.py",
         r"exercises/(ch\d\d_\w+)/(\.starter|\1)\.ipynb",
@@ -123,6 +126,13 @@ def test_links_lead_to_what_is_there(files: dict[str, bytes]) -> None:
     for name, link in inside:
         target = Path(os.path.normpath(PurePosixPath(name).parent / link)).as_posix()
         assert target in files, f"{name} links to {link}"
+
+
+def test_validate_gives_a_cell_as_long_as_a_check_may_take(files: dict[str, bytes], tmp_path: Path) -> None:
+    """Two minutes, see ARCHITECTURE.md; with the half minute of nbgrader's own, right work was listed as open."""
+    (tmp_path / "nbgrader_config.py").write_bytes(files["nbgrader_config.py"])
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(tmp_path)).load_config()
+    assert Execute(config=config).timeout == 120
 
 
 def test_strays_do_not_get_in(copy: Path, files: dict[str, bytes]) -> None:

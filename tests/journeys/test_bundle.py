@@ -177,8 +177,9 @@ def test_make_learn_serves_the_lessons_and_the_exercises(lab: str) -> None:
 
 
 def test_the_validate_button_works(lab: str) -> None:
-    """nbgrader's, without any configuration of nbgrader: it runs the notebook and lists the checks that are open."""
+    """nbgrader's: it runs the notebook and lists the checks that are open, with what they found."""
     answer = json.loads(_get(f"{lab}/assignments/validate", {"path": f"exercises/{CHAPTER}/{CHAPTER}.ipynb"}))
     assert answer["success"], answer["value"]
     opened = [cell["source"] for cell in answer["value"]["failed"]]
     assert opened == [f'check("{task.name}")' for task in CHAPTERS[CHAPTER].tasks]
+    assert all("✗ failed: " in cell["raw_error"] for cell in answer["value"]["failed"])

@@ -43,6 +43,7 @@ def exact_version(requirement: Requirement) -> str:
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 RUNTIME = by_name(PYPROJECT["project"]["dependencies"])
 DEV = by_name(PYPROJECT["project"]["optional-dependencies"]["dev"])
+SITE = by_name(PYPROJECT["project"]["optional-dependencies"]["site"])
 CLUSTER = by_name(PYPROJECT["project"]["optional-dependencies"]["cluster"])
 BUILD = by_name(PYPROJECT["build-system"]["requires"])
 LOCK_TEXT = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -76,7 +77,9 @@ def test_lock_leaves_out_installers_and_the_project():
     assert "setuptools" in LOCK
 
 
-@pytest.mark.parametrize("group", [RUNTIME, DEV, CLUSTER, BUILD], ids=["runtime", "dev", "cluster", "build"])
+@pytest.mark.parametrize(
+    "group", [RUNTIME, DEV, SITE, CLUSTER, BUILD], ids=["runtime", "dev", "site", "cluster", "build"]
+)
 def test_direct_dependencies_are_locked_within_their_range(group: dict[str, Requirement]):
     for name, requirement in group.items():
         assert name in LOCK, f"{name} is in pyproject.toml, but not in requirements.lock"
@@ -85,8 +88,9 @@ def test_direct_dependencies_are_locked_within_their_range(group: dict[str, Requ
 
 
 def test_what_two_groups_name_has_one_range():
-    for name in DEV.keys() & CLUSTER.keys():
-        assert str(DEV[name]) == str(CLUSTER[name])
+    for group in (CLUSTER, SITE):
+        for name in DEV.keys() & group.keys():
+            assert str(DEV[name]) == str(group[name])
 
 
 def test_conda_pins_the_direct_dependencies_to_the_locked_versions():
@@ -141,7 +145,7 @@ def test_learners_are_spared_what_only_developers_need():
 
 def test_each_dependency_says_why_it_is_there():
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
-    for name, requirement in {**RUNTIME, **DEV}.items():
+    for name, requirement in {**RUNTIME, **DEV, **SITE}.items():
         start = re.compile(rf"""\s+["']{re.escape(requirement.name)}[<>=]""")
         found = [line for line in lines if start.match(line)]
         assert found, f"{name} stands on no line of its own"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ["install", "learn", "test", "test-fast", "build", "prove", "release", "bench", "lint", "lock", "clean"]
+TARGETS = ["install", "learn", "test", "test-fast", "build", "prove", "release", "site", "bench", "lint", "lock"]
+TARGETS += ["clean"]
 LEARNERS_TARGETS = ["help", "install", "learn", "test"]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

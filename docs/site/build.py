@@ -1,0 +1,94 @@
+"""Makes static pages of the lessons, after a run, and of the exercises as they are handed out: ``make site``.
+
+What Sphinx is to read is gathered in a folder that is thrown away; ``conf.py`` has its settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from widgets import stand_still
+
+from autograder.build import built_notebook, notebook_sources
+from autograder.chapter import STARTER_NAME
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+_TO_READ = (
+    "```{note}\nThis is the exercise as it is handed out, to read. Work on it in JupyterLab: `make learn` in the "
+    "course's folder, then open `%s`.\n```"
+)
+
+
+def run_lesson(source: Path) -> Any:
+    """The notebook of a lesson after a run from top to bottom; raises nbclient's CellExecutionError at an error."""
+    notebook = nbformat.reads(built_notebook(source), as_version=4)
+    folder = {"metadata": {"path": str(source.parent)}}
+    quiet = ["--IPKernelApp.log_level=ERROR"]  # it warns of connections that never leave this machine
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources=folder, extra_arguments=quiet)
+    client.execute()
+    stand_still(notebook)
+    return notebook
+
+
+def exercise_to_read(starter: Path) -> Any:
+    """A chapter's pristine notebook, with a note on top of where it is worked on."""
+    notebook = nbformat.read(starter, as_version=4)
+    name = f"exercises/{starter.parent.name}/{starter.parent.name}.ipynb"
+    notebook.cells.insert(1, nbformat.v4.new_markdown_cell(_TO_READ % name))
+    return notebook
+
+
+def gather(root: Path, target: Path) -> None:
+    """Write what Sphinx is to read: the notebooks, where they lie in the project, and the first page."""
+    shutil.copyfile(HERE / "index.md", target / "index.md")
+    pages = {}
+    for source in notebook_sources(root):
+        if source.parent.name == "course":
+            print(f"running {source.stem}", flush=True)
+            pages[source.with_suffix(".ipynb").relative_to(root)] = run_lesson(source)
+    for starter in sorted((root / "exercises").glob(f"ch*/{STARTER_NAME}")):
+        chapter = starter.parent.name
+        pages[Path("exercises", chapter, f"{chapter}.ipynb")] = exercise_to_read(starter)
+    for path, notebook in pages.items():
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, target / path)
+
+
+def make(out: Path) -> None:
+    """Build the pages anew in the folder *out*. Raises ``SystemExit`` where Sphinx has so much as a warning."""
+    with tempfile.TemporaryDirectory(prefix="torch-clinic-site-") as scratch:
+        gathered, fresh = Path(scratch, "source"), Path(scratch, "html")
+        gathered.mkdir()
+        gather(ROOT, gathered)
+        options = ["-b", "html", "-q", "-W", "--keep-going", "-c", str(HERE), "-d", str(Path(scratch, "doctrees"))]
+        done = subprocess.run([sys.executable, "-m", "sphinx", *options, str(gathered), str(fresh)], check=False)
+        if done.returncode:
+            raise SystemExit("site: no pages were made, for the reasons above")
+        shutil.rmtree(out, ignore_errors=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(fresh, out)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description="Makes static pages of the lessons.")
+    parser.add_argument("--out", type=Path, metavar="DIR", default=ROOT / "dist" / "site", help="where the pages go")
+    options = parser.parse_args(arguments)
+    os.environ["PYTHONPATH"] = str(ROOT)  # for kernels: this project's engine, also where another one is installed
+    make(options.out)
+    print(f"{options.out / 'index.html'}: open it in a browser")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""A learner works on an exercise: sees the symptom, opens a hint, repairs a function, checks it, validates all."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from autograder.chapter import Chapter
+
+from .lab import NotebookPage, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("browser")]
+CHAPTER = "ch01_tensor_views"
+EXERCISE = f"exercises/{CHAPTER}/{CHAPTER}.ipynb"
+HANGS = "def title_clip(title, n_frames):\n    while True:\n        pass\n"
+
+
+def test_from_the_symptom_to_a_repair(page: NotebookPage, chapter: Chapter) -> None:
+    page.open(EXERCISE)
+    page.run_all()
+
+    symptom = page.cell("Every frame of the title card looks like the last one", "Markdown")
+    hints = symptom.locator("details")
+    hints.nth(0).locator("summary").click()
+    expect(hints.nth(0)).to_contain_text("Which stride stands out?")
+    assert hints.evaluate_all("all => all.map(one => one.open)") == [True, False, False]
+
+    expect(page.cell("White pixels in the bottom row", "Code")).to_contain_text("[128, 128, 128, 128, 128]")
+    table = page.cell('check("title_clip")', "Code").locator(".jp-OutputArea-output")
+    expect(table).to_contain_text("✗ failed")
+    expect(table).to_contain_text("Lesson section to reread: Expand repeats nothing")
+    expect(table).to_contain_text("0 of 2 points")
+
+    (fix,) = (cell.source for cell in chapter.solution if cell.grade_id == "title_clip-code")
+    function = page.cell("def title_clip(", "Code")
+    page.write(function, fix)
+    page.run(function)
+    table = page.run(page.cell('check("title_clip")', "Code")).locator(".jp-OutputArea-output")
+    expect(table).to_contain_text("2 of 2 points")
+    expect(table).to_contain_text("✓ passed")
+    expect(table).not_to_contain_text("failed")
+
+    page.press_validate()
+    listed = page.dialog()
+    text = listed.inner_text()
+    others = [task.name for task in chapter.tasks if task.name != "title_clip"]
+    for task in others:
+        assert f'check("{task}")' in text
+        assert f"{task}: 0 of " in text
+    assert 'check("title_clip")' not in text
+    assert "Lesson section to reread: " in text
+    assert "Traceback" not in text
+
+
+def test_a_function_that_hangs_is_stopped_by_the_learner(page: NotebookPage) -> None:
+    page.open(EXERCISE)
+    page.run(page.cell("from autograder import check", "Code"))
+    function = page.cell("def title_clip(", "Code")
+    page.write(function, HANGS)
+    page.run(function)
+    cell = page.cell('check("title_clip")', "Code")
+    page.start(cell)
+    page.wait_until_busy()
+    page.press("notebook:interrupt-kernel")
+    expect(cell.locator(".jp-OutputArea-output")).to_contain_text("The check was interrupted. Nothing was lost")
+    page.wait_until_idle()
+    expect(page.cell("def title_clip(", "Code")).to_contain_text("while True:")
+
+
+def test_a_restart_in_the_middle_of_a_check_leaves_nothing_behind(page: NotebookPage) -> None:
+    """Ranks of chapter 7 are processes of their own, below the kernel: they are gone as well, and the text stays."""
+    path = "exercises/ch07_ddp/ch07_ddp.ipynb"
+    page.open(path)
+    before_opened = page.lab.processes()
+    page.run(page.cell("from autograder import check", "Code"))
+    page.run(page.cell("def small_model(", "Code"))
+    function = page.cell("def average_gradients(", "Code")
+    page.write(function, "def average_gradients(model):\n    while True:\n        pass\n")
+    page.run(function)
+    page.save()
+    saved = page.lab.source(path)
+    page.start(page.cell('check("average_gradients")', "Code"))
+    until(lambda: len(page.lab.processes()) > len(before_opened) + 1, "the ranks")
+    running = page.lab.processes()
+
+    page.press("notebook:restart-kernel")
+    page.dialog().get_by_role("button", name="Confirm Kernel Restart").click()
+    page.wait_until_idle()
+
+    until(lambda: not any(process.is_running() for process in running.values()), "the end of what was running")
+    page.save()
+    assert page.lab.source(path) == saved
+    page.run(page.cell("from autograder import check", "Code"))
