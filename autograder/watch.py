@@ -87,15 +87,15 @@ class Watch:
 
     def _look(self, one: _Watched, quiet: bool) -> None:
         stamp = _stamp(one.path)
-        if stamp == one.seen and not (one.broken and quiet):
+        is_new, one.seen = stamp != one.seen, stamp
+        if not is_new and not (one.broken and quiet):
             return
-        one.seen = stamp
         try:
             submission = normalise(one.chapter.starter, read(one.path), one.path.name)
         except SubmissionRefused as refusal:
-            if one.broken and quiet:  # nobody is writing it any more
+            if not is_new:  # nobody is writing it any more
                 self._say(f"{_now()}  {one.chapter.name}: {refusal}\n")
-            one.broken = not quiet
+            one.broken = is_new
             return
         one.broken = False
         if _stamp(one.path) != stamp:  # it is being written

@@ -75,6 +75,9 @@ def test_a_file_that_stays_broken_is_told_once(watched: Watched, small_notebook:
     assert watched.after(BUSY) == ""
     assert "ch07_small: ch07_small.ipynb is not a complete notebook" in watched.after(QUIET)
     assert watched.after(QUIET, QUIET, BUSY, QUIET) == ""
+    path.write_text("{ ")  # without an event this time
+    assert watched.after(QUIET) == ""
+    assert "is not a complete notebook" in watched.after(QUIET)
     path.write_text("{{")
     assert "is not a complete notebook" in watched.after(BUSY, QUIET)
     path.unlink()
