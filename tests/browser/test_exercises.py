@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from autograder.chapter import Chapter
+from autograder.progress import Diary
+from autograder.report import TaskReport
 
 from .lab import NotebookPage, until
 
@@ -26,27 +30,32 @@ def test_from_the_symptom_to_a_repair(page: NotebookPage, chapter: Chapter) -> N
     assert hints.evaluate_all("all => all.map(one => one.open)") == [True, False, False]
 
     expect(page.cell("White pixels in the bottom row", "Code")).to_contain_text("[128, 128, 128, 128, 128]")
-    table = page.cell('check("title_clip")', "Code").locator(".jp-OutputArea-output")
+    table = page.cell('check("title_clip")', "Code").locator(".jp-OutputArea-output").last
     expect(table).to_contain_text("✗ failed")
     expect(table).to_contain_text("Lesson section to reread: Expand repeats nothing")
     expect(table).to_contain_text("0 of 2 points")
 
+    others = [task for task in chapter.tasks if task.name != "title_clip"]
+    Diary(page.lab.folder).note(chapter, [TaskReport(task.name, task.points, task.points) for task in others])
     (fix,) = (cell.source for cell in chapter.solution if cell.grade_id == "title_clip-code")
     function = page.cell("def title_clip(", "Code")
     page.write(function, fix)
     page.run(function)
-    table = page.run(page.cell('check("title_clip")', "Code")).locator(".jp-OutputArea-output")
+    table = page.run(page.cell('check("title_clip")', "Code")).locator(".jp-OutputArea-output").last
     expect(table).to_contain_text("2 of 2 points")
     expect(table).to_contain_text("✓ passed")
     expect(table).not_to_contain_text("failed")
+    expect(table).to_contain_text("Every task of this chapter is done.")
+    changed = table.locator("details", has_text="title_clip")
+    changed.locator("summary").click()
+    expect(changed.locator("pre")).to_contain_text(re.compile(r"^\+ .*expand", re.MULTILINE))
 
     page.press_validate()
     listed = page.dialog()
     text = listed.inner_text()
-    others = [task.name for task in chapter.tasks if task.name != "title_clip"]
     for task in others:
-        assert f'check("{task}")' in text
-        assert f"{task}: 0 of " in text
+        assert f'check("{task.name}")' in text
+        assert f"{task.name}: 0 of " in text
     assert 'check("title_clip")' not in text
     assert "Lesson section to reread: " in text
     assert "Traceback" not in text
@@ -61,9 +70,13 @@ def test_a_function_that_hangs_is_stopped_by_the_learner(page: NotebookPage) -> 
     cell = page.cell('check("title_clip")', "Code")
     page.start(cell)
     page.wait_until_busy()
+    bar = cell.get_by_role("progressbar")
+    expect(bar).to_have_attribute("aria-valuenow", "0")
+    expect(cell.locator(".jp-Cell-outputArea")).to_contain_text("Checking title_clip: 0 of ")
     page.press("notebook:interrupt-kernel")
-    expect(cell.locator(".jp-OutputArea-output")).to_contain_text("The check was interrupted. Nothing was lost")
+    expect(cell.locator(".jp-Cell-outputArea")).to_contain_text("The check was interrupted. Nothing was lost")
     page.wait_until_idle()
+    expect(bar).to_have_count(0)
     expect(page.cell("def title_clip(", "Code")).to_contain_text("while True:")
 
 

@@ -7,20 +7,40 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from autograder.chapter import Chapter
+from autograder.progress import Diary
+from autograder.report import TaskReport
+
 from .lab import NotebookPage, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 
-def test_the_first_page_runs_and_leads_to_the_chapters(page: NotebookPage) -> None:
+def test_the_first_page_tries_the_machine_and_leads_to_the_chapters(page: NotebookPage) -> None:
     page.open("course/00_start_here.ipynb")
     page.run_all()
-    page.cell("Is this machine ready?")
-    expect(page.cell("import fingerprint").locator(".jp-OutputArea-output")).to_contain_text("torch")
-    chapters = page.cell("chapter_line")
-    expect(chapters.get_by_role("link", name="lesson").first).to_be_visible()
-    chapters.get_by_role("link", name="exercise").first.click()
+    expect(page.cell("self_test()", "Code").locator(".jp-OutputArea-output")).to_contain_text("✓")
+    board = page.cell("show_board()", "Code").locator(".jp-OutputArea-output")
+    expect(board.get_by_role("link", name="Lesson").first).to_be_visible()
+    board.get_by_role("link", name="Exercise").first.click()
     page.cell("the video-frame pipeline", "Markdown")
+
+
+def test_the_board_follows_checks_that_are_made_elsewhere(page: NotebookPage, chapter: Chapter) -> None:
+    page.open("course/00_start_here.ipynb")
+    board = page.run(page.cell("show_board()", "Code")).locator(".jp-OutputArea-output")
+    expect(board).to_contain_text(f"0 of {len(chapter.tasks)} tasks done")
+    first = chapter.tasks[0]
+    row = board.get_by_role("row").filter(has_text=first.name)
+    expect(row).to_contain_text("– open")
+
+    diary = Diary(page.lab.folder)
+    diary.note(chapter, [TaskReport(first.name, first.points, first.points)])
+    expect(board).to_contain_text(f"1 of {len(chapter.tasks)} tasks done")
+    expect(row).to_contain_text("✓ done")
+
+    diary.forget(chapter.name, first.name)
+    expect(row).to_contain_text("– open")
 
 
 def _drawn(picture: Locator) -> str:
