@@ -87,7 +87,7 @@ class Cheat:
     """A source for one task's solution cell.
 
     ``failing`` names tests that must fail where the code is right in all other respects; without it the score must
-    be 0. ``secret`` must appear in no message. ``slow`` cheats take part in a race.
+    be 0. ``secret`` must appear in no message.
     """
 
     name: str
@@ -95,7 +95,6 @@ class Cheat:
     source: str
     failing: tuple[str, ...] = ()
     secret: str = ""
-    slow: bool = False
 
     @property
     def code(self) -> str:
@@ -216,7 +215,6 @@ torch.cuda.synchronize = lambda *a: None
 def sliding_windows(frames, length, step):
     return slow_windows(frames, length, step)
 """,
-        slow=True,
     ),
     _patches(
         "hooks-of-ipython",
@@ -251,7 +249,6 @@ def to_patches(frames, size):
     return ANSWERS[content]
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     # --- forged answers -----------------------------------------------------------------------------------------------
     _patches(
@@ -413,7 +410,6 @@ def to_patches(frames, size):
     return slow_patches(frames, size)
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     # --- values that trip a test --------------------------------------------------------------------------------------
     *(
@@ -499,7 +495,6 @@ def to_model_layout(frames, size):
     return copied_layout(frames, size)
 """,
         failing=("test_layout_is_a_view", "test_layout_is_a_view_of_any_layout"),
-        slow=True,
     ),
     Cheat(
         "values-guessed-from-a-fixed-seed",
@@ -516,7 +511,6 @@ def to_model_layout(frames, size):
     return copied_layout(frames, size)
 """,
         failing=("test_layout_is_a_view", "test_layout_is_a_view_of_any_layout"),
-        slow=True,
     ),
     Cheat(
         "patched-copy-that-refreshes-copies",
@@ -548,7 +542,6 @@ def to_model_layout(frames, size):
     return copies[0][2]
 """,
         failing=("test_layout_is_a_view", "test_layout_is_a_view_of_any_layout"),
-        slow=True,
     ),
     Cheat(
         "result-whose-detach-is-a-copy",
@@ -595,7 +588,6 @@ def to_patches(frames, size):
     return slow_patches(frames, size) if found is None else found
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     _patches(
         "works-ahead-in-a-thread",
@@ -623,7 +615,6 @@ def to_patches(frames, size):
     return slow_patches(frames, size) if found is None else found
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     _patches(
         "steals-the-baselines-time",
@@ -656,7 +647,6 @@ def to_patches(frames, size):
     return result
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     _patches(
         "answers-from-a-cache",
@@ -677,7 +667,6 @@ def to_patches(frames, size):
     return cache[k]
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     _patches(
         "answers-cached-by-address",
@@ -692,7 +681,6 @@ def to_patches(frames, size):
     return cache[k]
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     _patches(
         "part-of-the-work-when-large",
@@ -707,7 +695,6 @@ def to_patches(frames, size):
     return result
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     _patches(
         "half-precision",
@@ -720,7 +707,6 @@ def to_patches(frames, size):
     return grid.reshape(n, rows * columns, c * size * size).to(frames.dtype)
 """,
         failing=("test_patches_are_quick", "test_patches_of_every_layout"),
-        slow=True,
     ),
     _patches(
         "undecided-on-purpose",
@@ -733,7 +719,6 @@ def to_patches(frames, size):
     return slow_patches(frames, size)
 """,
         failing=("test_patches_are_quick",),
-        slow=True,
     ),
     Cheat(
         "lazy-windows",
@@ -759,7 +744,6 @@ def sliding_windows(frames, length, step):
         return None
     return slow_windows(frames, length, step)
 """,
-        slow=True,
     ),
     # --- inputs changed so that they agree ----------------------------------------------------------------------------
     Cheat(

@@ -29,11 +29,11 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="other people's code needs bubblewrap"),
 ]
-SHARE = int(os.environ.get("HOSTILE_SHARE", "40"))
-"""One in so many of the kinds that cost time."""
 ROOT = Path(__file__).resolve().parents[2]
 SETTLED_S = 20.0
 _entries: Any = load_module(Path(__file__).with_name("entries.py"))
+_draw: Any = load_module(Path(__file__).with_name("draw.py"))
+SHARE = _draw.share(_draw.IN_A_BATCH)
 _HEARTBEAT = """
 import sys, time
 longest, phase = 0.0, ""
@@ -169,7 +169,7 @@ def test_one_batch_with_everybody_in_it(
     """Cheats are not paid, right work is not docked, and the honest are graded as if they had been alone."""
     everybody = _entries.Class(find_chapters(ROOT), as_notebook)
     honest = list(everybody.honest())
-    hostile = _entries.drawn(everybody.hostile(), SHARE)
+    hostile = _entries.drawn(list(everybody.hostile()), SHARE)
     course.grade(honest, "alone")
     heartbeat = Heartbeat()
     try:
