@@ -5,8 +5,8 @@
 Each control that an explorer shows to begin with is moved through its values and back, and each move is timed until the
 new picture, line and table are there; what the browser then does is not in it. The clock is the processor's, which is
 what one waits for where nothing else runs. All of that is done three times, and of each move the fastest counts: other
-programs can only make it slower. Prints the median, the 95th percentile and the
-slowest move, and the slowest of the first round, in which some explorers run what they then keep. Target: 100 ms at the
+programs can only make it slower. Prints the median, the 95th percentile and the slowest move, and the slowest of the
+first round, in which some explorers run what they then keep, and draw words that they then copy. Target: 100 ms at the
 95th percentile for each explorer. Exit status 1 where it is missed, or where an explorer has no line in words.
 """
 

@@ -51,7 +51,8 @@ class GraphDrawing:
     """
 
     def __init__(self) -> None:
-        self._figure = canvas.make_canvas(_WIDTH, _HEIGHT).figure
+        self._canvas = canvas.make_canvas(_WIDTH, _HEIGHT)
+        self._figure = self._canvas.figure
         self._axes: Axes = self._figure.add_axes((0, 0, 1, 1))
         self._axes.set_axis_off()
         self._axes.set_xlim(0, _WIDTH)
@@ -60,11 +61,10 @@ class GraphDrawing:
 
     def render(self, run: GraphRun, step: int = -1) -> bytes:
         """Draw moment ``step`` of ``run`` and return the picture as the bytes of a PNG file."""
-        # Cheaper than to clear the axes, which makes new ticks each time.
-        for artist in [*self._axes.texts, *self._axes.patches]:
-            artist.remove()
+        canvas.wipe(self._axes)
         _Sketch(self._axes, run, run.moments[step]).draw()
-        return canvas.png_of_figure(self._figure)
+        self._canvas.draw()
+        return canvas.png_of_pixels(self._canvas)
 
 
 def render_png(run: GraphRun, step: int = -1) -> bytes:
@@ -159,20 +159,21 @@ class _Sketch:
         arrow = FancyArrowPatch(
             path=path, arrowstyle="-|>", mutation_scale=11, linewidth=1.6, color=color, linestyle=linestyle
         )
-        self.axes.add_patch(arrow)
+        self.axes.add_artist(arrow)
         return y + side * height
 
     def _frame(self, at: int, **looks: Any) -> None:
         settings = {"edgecolor": plotting.INK, "linewidth": 1.2} | looks
         left = self._middle(at) - self.width / 2
-        self.axes.add_patch(Rectangle((left, _TOP), self.width, _BOX_HEIGHT, **settings))
+        # Not add_patch, which would take the time to fit the axes' limits to it.
+        self.axes.add_artist(Rectangle((left, _TOP), self.width, _BOX_HEIGHT, **settings))
 
     def _middle(self, at: int) -> float:
         return 10 + self.pitch * (at + 0.5)
 
     def _write(self, x: float, y: float, words: str, size: float = 10, **options: Any) -> None:
         settings = {"ha": "center", "va": "center", "color": plotting.INK} | options
-        self.axes.text(x, y, words, fontsize=size, **settings)
+        canvas.write(self.axes, x, y, words, fontsize=size, **settings)
 
 
 # --------------------------------------------------------------------------

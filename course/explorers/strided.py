@@ -269,14 +269,15 @@ class StridedDrawing:
 
     def __init__(self, width: int = 900) -> None:
         self._width = width
-        self._figure = canvas.make_canvas(width, width).figure  # the height is set for each picture
+        self._canvas = canvas.make_canvas(width, width)  # the height is set for each picture
+        self._figure = self._canvas.figure
         self._axes: Axes = self._figure.add_axes((0, 0, 1, 1))
+        self._axes.set_axis_off()
 
     def render(self, state: StridedState) -> bytes:
         """Draw ``state`` and return the picture as the bytes of a PNG file."""
         axes = self._axes
-        axes.clear()
-        axes.set_axis_off()
+        canvas.wipe(axes)
         layout = _Layout.of(state)
         cell = min(self._width / layout.width, _BIGGEST_CELL)
         self._figure.set_size_inches(self._width / canvas.DPI, layout.height * cell / canvas.DPI)
@@ -287,7 +288,8 @@ class StridedDrawing:
         _draw_storage(pen, state, layout)
         _draw_tensor(pen, state, layout)
         pen.finish()
-        return canvas.png_of_figure(self._figure)
+        self._canvas.draw()
+        return canvas.png_of_pixels(self._canvas)
 
 
 def render_png(state: StridedState) -> bytes:
@@ -339,11 +341,12 @@ class _Pen:
     def text(self, x: float, y: float, words: str, size: float = 0.34, **options: Any) -> None:
         """Write ``words`` with its centre at (x, y); ``size`` is in cells."""
         settings = {"ha": "center", "va": "center", "color": plotting.INK} | options
-        self.axes.text(x, y, words, fontsize=size * self._points, **settings)
+        canvas.write(self.axes, x, y, words, fontsize=size * self._points, **settings)
 
     def caption(self, y: float, words: str, weight: str = "bold") -> None:
         """Write a line of ``words`` that starts at the left margin."""
-        self.axes.text(_MARGIN, y, words, fontsize=11, ha="left", va="center", color=plotting.INK, weight=weight)
+        looks = {"ha": "left", "va": "center", "color": plotting.INK, "weight": weight}
+        canvas.write(self.axes, _MARGIN, y, words, fontsize=11, **looks)
 
     def box(self, x: float, y: float, visits: int) -> None:
         """A slot or cell, its looks by how often it is reached; drawn by :meth:`finish`."""
