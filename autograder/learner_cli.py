@@ -37,7 +37,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     hint = commands.add_parser(
         "hint", help="open a task's next hint", description="Show the next hint of a task, the same as in its notebook."
     )
-    hint.add_argument("task", metavar="TASK", help="a task's name, or CHAPTER/TASK")
+    hint.add_argument("task", nargs="?", metavar="TASK", help="a task's name, or CHAPTER/TASK (default: the next open)")
     which = hint.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="show once more what has been opened so far")
     which.add_argument("--again", action="store_true", help="begin with the first hint again")
@@ -114,12 +114,24 @@ def _hint(options: argparse.Namespace) -> int:
     from autograder.progress import Diary
 
     root, chapters = _course()
-    chapter, task = task_called(chapters, options.task)
+    chapter, task = task_called(chapters, options.task or _next_open(root, chapters))
     if options.all:
         print(opened_hints(chapter, task, Diary(root)))
     else:
         print(next_hint(chapter, task, Diary(root), again=options.again))
     return 0
+
+
+def _next_open(root: Path, chapters: dict[str, Chapter]) -> str:
+    """The task that comes next, as CHAPTER/TASK; raises :class:`ChapterError` where all are done."""
+    from autograder.errors import ChapterError
+    from autograder.progress import Diary
+    from autograder.progress_table import next_open
+
+    following = next_open([Diary(root).standing(chapter) for chapter in chapters.values()])
+    if following is None:
+        raise ChapterError("All tasks are done. Name the task whose hints you want to see.")
+    return "/".join(following)
 
 
 def _reset(options: argparse.Namespace) -> int:
@@ -151,7 +163,9 @@ def _reset(options: argparse.Namespace) -> int:
     kept = reset.keep(root, chapter.name, datetime.now())
     reset.write()
     Diary(root).forget(chapter.name, task.name)
-    print(f"`{task.name}` has its starting code back." + (f" Yours is in {kept.relative_to(root)}" if kept else ""))
+    print(f"`{task.name}` has its starting code back." + (f" Yours is in {kept.relative_to(root)}." if kept else ""))
+    if kept:
+        print("To have that again, paste what is in that file into the task's cell.")
     print("Is the notebook open in JupyterLab? Then: File > Reload Notebook from Disk, before you save there.")
     return 0
 

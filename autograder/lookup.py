@@ -12,11 +12,13 @@ from autograder.text import one_line
 
 
 def chapter_called(chapters: Mapping[str, Chapter], name: str) -> Chapter:
-    """The chapter *name*: in full, by its beginning (``ch01``), or as the path of its folder or notebook.
+    """The chapter *name*: in full, by its beginning (``ch01``) or number, or as the path of its folder or notebook.
 
     Raises :class:`ChapterError` with the names there are.
     """
     wanted = PurePath(name).name.removesuffix(".ipynb")
+    if wanted.isdecimal():
+        wanted = f"ch{int(wanted):02}_"
     found = [known for known in chapters if wanted and known.startswith(wanted)]
     if wanted in chapters:
         found = [wanted]

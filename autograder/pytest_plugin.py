@@ -141,6 +141,7 @@ class _Face:
             if bound is not None:
                 bound.files.add(item.path)
                 bound.collected.setdefault(task_of(item), set()).add(test_name(item))
+                item.extra_keyword_matches.add(task_of(item))  # so that -k takes a task's name
         if items and all(self.bound(item.path) for item in items) and config.option.tbstyle == "auto":
             config.option.tbstyle = "no"  # our summary by task says it all; --tb=short brings pytest's own back
         if left_out:
@@ -165,9 +166,10 @@ class _Face:
             tasks = [task for task in bound.chapter.tasks if task.name in ran]
             guards = passed_by_starter(bound.chapter, self._device, sorted(bound.files), [task.name for task in tasks])
             reports = score_results(tasks, ran, guards, bound.submission.untouched)
-            self._write(terminalreporter, bound, reports)
+            whole = bound.whole(reports)
+            self._write(terminalreporter, bound, reports, {report.task for report in whole})
             if self._is_learners_own(bound):
-                Diary(bound.folder.parent.parent).note(bound.chapter, bound.whole(reports))
+                Diary(bound.folder.parent.parent).note(bound.chapter, whole)
 
     def _is_learners_own(self, bound: _Bound) -> bool:
         """Whether what has run may count as a check of the learner's own notebook, and of whole tasks.
@@ -179,11 +181,11 @@ class _Face:
             bound.folder.parent.name == "exercises" and not self._config.getoption("submission") and not some_cases_only
         )
 
-    def _write(self, terminal: Any, bound: _Bound, reports: tuple[TaskReport, ...]) -> None:
+    def _write(self, terminal: Any, bound: _Bound, reports: Sequence[TaskReport], whole: set[str]) -> None:
+        """The summary; points are shown for the tasks in *whole*, since some of a task's tests say little."""
         terminal.section(f"{bound.chapter.name}: points by task")
         for report in reports:
-            mark = "done" if report.passed else "open"
-            terminal.write_line(f"{mark}  {report.task:24} {report.score:5.2f} of {report.max_score:g}", bold=True)
+            terminal.write_line(_heading(report, report.task in whole), bold=True)
             for test in report.tests:
                 if test.outcome in (Outcome.PASSED, Outcome.SKIPPED):
                     continue
@@ -194,10 +196,11 @@ class _Face:
             for test in report.tests:
                 if test.outcome is Outcome.SKIPPED:
                     terminal.write_line(f"      skipped: {test.description} ({test.message})")
-            if report.note:
+            if report.note and report.task in whole:
                 terminal.write_line(f"      {report.note}")
-        total = sum(report.score for report in reports)
-        terminal.write_line(f"{total:.2f} of {sum(report.max_score for report in reports):g} points", bold=True)
+        if counted := [report for report in reports if report.task in whole]:
+            total, most = (sum(points) for points in zip(*((r.score, r.max_score) for r in counted), strict=True))
+            terminal.write_line(f"{total:.2f} of {most:g} points", bold=True)
         for note in bound.submission.notes if bound.submission else ():
             terminal.write_line(f"note: {note}")
 
@@ -207,3 +210,10 @@ class _Face:
                 bound.session.close()
         if self._host is not None:
             self._host.close()
+
+
+def _heading(report: TaskReport, whole: bool) -> str:
+    if not whole:
+        passed = sum(test.outcome is Outcome.PASSED for test in report.tests)
+        return f"part  {report.task:24} {passed} of {len(report.tests)} chosen tests passed; points need all of them"
+    return f"{'done' if report.passed else 'open'}  {report.task:24} {report.score:5.2f} of {report.max_score:g}"

@@ -117,7 +117,7 @@ def task_text(report: TaskReport, section: Section | None = None) -> str:
         if lesson := _lesson(test):
             lines.append(f"      Lesson section to reread: {lesson}")
     if section is not None and (hint := _hint(report, section)):
-        lines.append(f"  To go back to: {hint}, in section {section.heading}")
+        lines.append(f"  A hint for this: {hint}, in section {section.heading}")
     if report.note:
         lines.append(f"  {report.note}")
     return "\n".join(lines) + "\n"
@@ -197,7 +197,7 @@ def task_html(report: TaskReport, printed: str = "", section: Section | None = N
     more = ""
     if section is not None and (hint := _hint(report, section)):
         link = f'<a href="#{escape(section.anchor)}">section {escape(section.heading)}</a>'
-        more += f"<p>To go back to: <em>{escape(hint)}</em>, in {link}</p>"
+        more += f"<p>A hint for this: <em>{escape(hint)}</em>, in {link}</p>"
     if report.note:
         more += f"<p>{text_html(report.note)}</p>"
     if printed:

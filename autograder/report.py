@@ -223,7 +223,7 @@ def score_task(task: str, points: float, tests: tuple[TestResult, ...], *, touch
     if not guards_hold:
         score = 0.0
         if any(test.outcome is Outcome.PASSED for test in earning):
-            note = "A test that held before your change fails now, so the task has no points yet."
+            note = "A test that holds for the code as it was handed out fails now, so the task has no points yet."
     elif earning:
         passed = sum(test.outcome is Outcome.PASSED for test in earning)
         score = points * passed / len(earning)

@@ -25,6 +25,8 @@ from autograder.testbar import TestBar
 _QUIET_MS = 1_000
 """After so long without an event, files are looked at all the same: some network folders report no events."""
 
+_ALL_DONE = "All tasks are done. In a chapter's notebook, `what_you_fixed()` shows what you have changed."
+
 Stamp = tuple[int, int, int] | None
 
 
@@ -83,7 +85,7 @@ class Watch:
     def what_is_open(self) -> str:
         """Which task comes next, as a line."""
         following = next_open([self._diary.standing(chapter) for chapter in self._chapters])
-        return f"Next open task: {following[1]}, in {following[0]}" if following else "All tasks are done."
+        return f"Next open task: {following[1]}, in {following[0]}" if following else _ALL_DONE
 
     def _look(self, one: _Watched, quiet: bool) -> None:
         stamp = _stamp(one.path)

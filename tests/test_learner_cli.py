@@ -69,7 +69,7 @@ def test_what_only_looks_does_not_wait_for_torch(small_course: Path, arguments: 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["progress", "a", "b"], ["hint"], ["reset"], ["hint", "x", "--all", "--again"], ["watch", "a", "b"]]
+    "arguments", [["progress", "a", "b"], ["reset"], ["hint", "x", "--all", "--again"], ["watch", "a", "b"]]
 )
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -96,6 +96,15 @@ def test_hints_are_remembered_between_commands(
     assert shown[3] == shown[0]
 
 
+def test_without_a_task_it_is_the_next_open_one(small_course: Path, small_notebook: Notebook, capsys: Capture) -> None:
+    note_done(small_course, "double")
+    assert main(["hint"]) == 0
+    assert "`half` has no hints." in capsys.readouterr().out
+    note_done(small_course, "half")
+    assert main(["hint"]) == 1
+    assert "All tasks are done. Name the task" in capsys.readouterr().err
+
+
 def test_an_unknown_task_is_answered_with_names_near_to_it(small_course: Path, capsys: Capture) -> None:
     assert main(["hint", "halfs"]) == 1
     out, err = capsys.readouterr()
@@ -117,7 +126,8 @@ def test_reset_without_asking(small_course: Path, small_notebook: Notebook, caps
     (kept,) = (small_course / "kept" / "ch07_small").iterdir()
     assert out.splitlines() == [
         "exercises/ch07_small/ch07_small.ipynb, `double`: 1 line of yours would go, 1 line would come back.",
-        f"`double` has its starting code back. Yours is in kept/ch07_small/{kept.name}",
+        f"`double` has its starting code back. Yours is in kept/ch07_small/{kept.name}.",
+        "To have that again, paste what is in that file into the task's cell.",
         "Is the notebook open in JupyterLab? Then: File > Reload Notebook from Disk, before you save there.",
     ]
     assert kept.read_text() == "def double(x):\n    return 2 * x\n"

@@ -27,6 +27,8 @@ def chapters(small_course: Path, small_answers: Any, notebook_file: Any) -> dict
         "ch07_small",
         "ch07",
         "ch07_s",
+        "7",
+        "07",
         "exercises/ch07_small/",
         "./exercises/ch07_small/ch07_small.ipynb",
         "ch07_small.ipynb",
@@ -41,6 +43,7 @@ def test_a_chapter_is_found_in_many_spellings(chapters: dict[str, Chapter], name
     [
         ("ch0", "Several chapters begin with `ch0`. Chapters: ch07_small, ch08_other."),
         ("ch07-small", "Did you mean `ch07_small`? Chapters: ch07_small, ch08_other."),
+        ("9", "There is no chapter `9` here."),
         ("", "There is no chapter `` here. Chapters: ch07_small, ch08_other."),
         ("x\x1b[2J\n", "There is no chapter `x?[2J` here. Chapters: "),
     ],

@@ -63,6 +63,23 @@ def test_chosen_tests_are_summed_up_alone(small_course: Path, small_notebook: No
     assert "double" not in out.partition("points by task")[2]
 
 
+def test_a_task_can_be_chosen_by_its_name(small_course: Path, small_notebook: Notebook) -> None:
+    small_notebook(double="2 * x")
+    status, out = run_pytest(small_course, "exercises", "-k", "double")
+    assert status == pytest.ExitCode.OK
+    assert re.search(r"done +double +2\.00 of 2", out) and "2.00 of 2 points" in out
+
+
+def test_some_of_a_tasks_tests_give_no_points(small_course: Path, small_notebook: Notebook) -> None:
+    """Nor do they say that the task is done, or that this machine could not run it."""
+    small_notebook()
+    for name, passed in (("test_zero", 1), ("test_doubles", 0)):
+        _, out = run_pytest(small_course, "exercises", "-k", name)
+        summary = out.partition("points by task")[2]
+        assert re.search(rf"part +double +{passed} of 1 chosen tests passed; points need all of them", summary)
+        assert "done" not in summary and "of 2" not in summary and "this machine" not in summary
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -50,7 +50,7 @@ def test_the_text_says_what_was_looked_for_found_and_measured_and_where_to_go() 
         "      Too slow.\n"
         "      `f` beside the original version, measured: 1.1 times as fast; asked: at least 3.9\n"
         "      Lesson section to reread: Loops\n"
-        '  To go back to: Hint 2: what to look at, in section 1. "It is <slow>"\n'
+        '  A hint for this: Hint 2: what to look at, in section 1. "It is <slow>"\n'
         "  A note.\n"
     )
 

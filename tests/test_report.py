@@ -57,7 +57,7 @@ def test_a_failing_guard_counts_even_where_no_earning_test_could_run() -> None:
 
 
 def test_a_failed_guard_is_explained() -> None:
-    assert "held before your change" in scored([P], [F]).note
+    assert "holds for the code as it was handed out" in scored([P], [F]).note
     assert scored([F]).note == ""
 
 

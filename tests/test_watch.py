@@ -113,7 +113,7 @@ def test_what_a_task_uses_belongs_to_it_wherever_it_stands(watched: Watched, sma
 def test_a_task_that_is_open_again_is_told(watched: Watched, small_notebook: Notebook) -> None:
     small_notebook(double="2 * x", half="x / 2")
     said = watched.after(BUSY)
-    assert "Checking double, half\n" in said and said.endswith("All tasks are done.\n")
+    assert "Checking double, half\n" in said and said.endswith("shows what you have changed.\n")
     small_notebook(double="x + x", half="x / 2")
     assert "`double` is still done." in watched.after(BUSY)
     small_notebook(double="x", half="x / 2")

@@ -132,7 +132,7 @@ def _pages_are_readable(course: Path, chapter: Chapter) -> None:
     text = _feedback(course, "untouched")
     assert "the original version, measured: " in text and " times as fast; asked: at least 5.5" in text
     assert "Lesson section to reread: Windows are views" in text
-    assert 'To go back to: Hint 2: what to look at, in section 6. "The GPU waits for the windows"' in text
+    assert 'A hint for this: Hint 2: what to look at, in section 6. "The GPU waits for the windows"' in text
     page = _page(course, "untouched")
     assert len(re.findall(r"measured: [^<\"]*</small><br/?><span [^>]*role=.img.", page)) > 10
     assert "Out[" not in text  # the score is in the heading

@@ -53,7 +53,7 @@ def test_an_untouched_notebook_lists_every_task_with_what_was_found(repaired: Re
         assert text.startswith(f"{task}: 0 of "), text
         assert "✗ failed: " in text
         assert "Lesson section to reread: " in text
-        assert "To go back to: Hint " in text
+        assert "A hint for this: Hint " in text
         assert "Traceback" not in text and "Partial credit" not in text
 
 
