@@ -15,7 +15,7 @@ STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
 def _assert_shows(actual, values):
     """Before MEAN and STD, the values are these (3, size, size), within one grey level."""
     assert_matches(actual, torch.as_tensor(values), rtol=0, atol=torch.inf, what="the result")  # its shape and dtype
-    assert_matches(actual * STD + MEAN, values, rtol=0, atol=1.05 / 255, what="the result times STD, plus MEAN,")
+    assert_matches(actual * STD + MEAN, values, rtol=0, atol=1.05 / 255, what="the result times STD plus MEAN")
 
 
 @pytest.mark.task("to_input")
@@ -41,13 +41,13 @@ def test_a_blue_wall(submission):
 @pytest.mark.pitfall("E4")
 @pytest.mark.lesson("The same picture, other numbers")
 def test_fine_stripes_become_grey(submission):
-    """Of 64 columns every fourth is white; brought to 8 by 8, all but the outer columns are a quarter as bright."""
+    """Of 64 columns every fourth is white; brought to 8 by 8, the columns 2 to 5 are a quarter as bright."""
     picture = torch.zeros(64, 64, 3, dtype=torch.uint8)
     picture[:, ::4] = 255
     result = submission.to_input(picture, 8)
     assert_matches(result.shape, (3, 8, 8), what="the shape")
     inner = (result * STD + MEAN)[:, :, 2:6]
-    assert_matches(inner, torch.full((3, 8, 4), 0.25), rtol=0, atol=1.05 / 255, what="the result times STD, plus MEAN,")
+    assert_matches(inner, torch.full((3, 8, 4), 0.25), rtol=0, atol=1.05 / 255, what="the result times STD plus MEAN")
 
 
 @pytest.mark.task("to_input")
@@ -357,7 +357,7 @@ def _check_folded(found, weight, bias):
 @pytest.mark.pitfall("E6")
 @pytest.mark.lesson("Folding BatchNorm")
 def test_a_convolution_with_a_bias(submission):
-    """The convolution makes 2x + 1; less 3, doubled, plus 0.5, this is 4x - 3.5."""
+    """The convolution makes 2x + 1; BatchNorm takes 3 off, doubles, adds 0.5: together 4x - 3.5."""
     _check_folded(submission.run(_folded_number, 2.0, 1.0, DOUBLES, False)[0], 4.0, -3.5)
 
 
@@ -365,7 +365,7 @@ def test_a_convolution_with_a_bias(submission):
 @pytest.mark.pitfall("E6")
 @pytest.mark.lesson("Folding BatchNorm")
 def test_a_convolution_without_a_bias(submission):
-    """The convolution makes 2x; less 3, doubled, plus 0.5, this is 4x - 5.5."""
+    """The convolution makes 2x; BatchNorm takes 3 off, doubles, adds 0.5: together 4x - 5.5."""
     _check_folded(submission.run(_folded_number, 2.0, None, DOUBLES, False)[0], 4.0, -5.5)
 
 
@@ -403,7 +403,7 @@ def _folded_row(learner, row, norm):
 @pytest.mark.task("fold_batchnorm")
 @pytest.mark.lesson("Folding BatchNorm")
 def test_a_convolution_that_goes_round(submission):
-    """The convolution, dilated and padded in circles, makes 4, 5, 1, 2, 3 of 1 to 5; less 3, doubled, plus 0.5."""
+    """The convolution, dilated and padded in circles, makes 4, 5, 1, 2, 3 of 1 to 5; BatchNorm as before."""
     found = submission.run(_folded_row, torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), DOUBLES)
     assert_matches(found, torch.tensor([2.5, 4.5, -3.5, -1.5, 0.5]), what="what the folded layer makes")
 

@@ -84,7 +84,7 @@ def _check_answers(baseline, files, sizes):
 @pytest.mark.pitfall("E5")
 @pytest.mark.lesson("Train mode goes along")
 def test_two_pictures_of_one_colour(submission, baseline):
-    """BatchNorm has mean 1 and deviation 2: two pictures full of 3, 5 and 1 have logits of 1 + 0 and 2, in turn."""
+    """Before the exported answer of each picture, BatchNorm takes off the mean 1 it has learned, not the batch's."""
     files, _ = _once(submission, "of a norm", lambda: submission.run(_export_a_norm))
     _check_answers(baseline, files, [(2, 32, 40)])
 
