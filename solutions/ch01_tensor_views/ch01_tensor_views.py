@@ -35,7 +35,7 @@ import time
 import matplotlib.pyplot as plt
 import torch
 
-from autograder import check
+from autograder import check, what_you_fixed
 from autograder.pictures import pan, photograph
 from autograder.plotting import show_figure, use_course_style
 

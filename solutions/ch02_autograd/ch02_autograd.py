@@ -38,7 +38,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from autograder import check
+from autograder import check, what_you_fixed
 from autograder.instruments import SavedTensors, reachable_bytes
 from autograder.pictures import digits
 from autograder.plotting import show_figure, use_course_style
