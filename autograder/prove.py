@@ -28,6 +28,9 @@ from autograder.variants import Variant, read_variants
 
 MATRIX = Path("docs") / "kill_matrix.md"
 _VARIANTS = ("wheat", "decoy", "chaff")
+_DRAWN = ("mutant", *_VARIANTS)
+_MUTANTS_SHARE = 2
+"""Of the mutants, which are few and what the syllabus promises, at least one in so many is always graded."""
 _SIGNS = {Outcome.PASSED: "·", Outcome.SKIPPED: "?", Outcome.ERROR: "!"}
 
 
@@ -70,13 +73,17 @@ def _solution_cell(chapter: Chapter, variant: Variant) -> str:
 
 
 def drawn(chapter: Chapter, share: int) -> list[Candidate]:
-    """Solution, starter and mutants, and one variant in *share*: the same ones until the chapter's tests change."""
+    """Solution, starter, one variant in *share* and, where that leaves any out, every other mutant.
+
+    They are the same ones until the chapter's tests change.
+    """
     tests = b"".join(path.read_bytes() for path in chapter.tests)
     seed = zlib.crc32(tests)
 
     def is_in(candidate: Candidate) -> bool:
         name = f"{candidate.task} {candidate.name}"
-        return candidate.kind not in _VARIANTS or zlib.crc32(name.encode(), seed) % share == 0
+        one_in = min(share, _MUTANTS_SHARE) if candidate.kind == "mutant" else share
+        return candidate.kind not in _DRAWN or zlib.crc32(name.encode(), seed) % one_in == 0
 
     return [candidate for candidate in candidates(chapter) if is_in(candidate)]
 
@@ -86,7 +93,7 @@ def prove(
 ) -> tuple[list[tuple[Candidate, Report]], list[str]]:
     """Grade every candidate; the reports, and what does not hold (empty when all is well).
 
-    Of wheats, decoys and chaffs only one in *share* is graded; then tests that nothing makes fail cannot be told.
+    With a *share* only some candidates are graded (:func:`drawn`); then tests that nothing makes fail cannot be told.
     """
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
@@ -220,7 +227,7 @@ def section_of(text: str, name: str) -> str:
 def differences(here: str, there: str) -> list[str]:
     """Where two kill matrices differ, as pairs of lines; a cell with ``?`` in either of them is no difference.
 
-    Nor is a variant that *here* leaves out. A race that one machine could not decide, or a gain that its hardware does
+    Nor is a candidate that *here* leaves out. A race that one machine could not decide, or a gain that its hardware does
     not have, says nothing about the tests. Nor does the word "guard" matter: whether a test is one is what the
     starter's line says, in as far as it could be measured.
     """
@@ -237,8 +244,8 @@ def differences(here: str, there: str) -> list[str]:
 
 
 def _variants(text: str) -> list[tuple[str, str]]:
-    """For each line of a matrix the heading it stands under, and the wheat, decoy or chaff it is about, if any."""
-    starts = tuple(f"| {kind} " for kind in _VARIANTS)
+    """For each line of a matrix the heading it stands under, and what it is about if that is drawn (``_DRAWN``)."""
+    starts = tuple(f"| {kind} " for kind in _DRAWN)
     heading, found = "", []
     for line in text.splitlines():
         if line.startswith("#"):
