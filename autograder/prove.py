@@ -227,8 +227,8 @@ def section_of(text: str, name: str) -> str:
 def differences(here: str, there: str) -> list[str]:
     """Where two kill matrices differ, as pairs of lines; a cell with ``?`` in either of them is no difference.
 
-    Nor is a candidate that *here* leaves out. A race that one machine could not decide, or a gain that its hardware does
-    not have, says nothing about the tests. Nor does the word "guard" matter: whether a test is one is what the
+    Nor is a candidate that *here* leaves out. A race that one machine could not decide, or a gain that its hardware
+    does not have, says nothing about the tests. Nor does the word "guard" matter: whether a test is one is what the
     starter's line says, in as far as it could be measured.
     """
 

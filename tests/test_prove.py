@@ -54,6 +54,15 @@ def test_a_share_of_the_candidates_is_drawn(name: str) -> None:
     assert 0 < variants < 4 * all_variants / SHARE
 
 
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_matrix_has_every_candidate_and_no_others(name: str) -> None:
+    """Also those that a proof of a part leaves out."""
+    section = section_of((ROOT / MATRIX).read_text(encoding="utf-8"), name)
+    kinds = tuple(f"| {kind} " for kind in _KINDS[2:])
+    listed = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith(kinds)]
+    assert sorted(listed) == sorted(c.name for c in candidates(CHAPTERS[name]) if c.kind in _KINDS[2:])
+
+
 def test_the_matrix_has_the_chapters_and_no_others() -> None:
     """In the course's order."""
     text = (ROOT / MATRIX).read_text(encoding="utf-8")
@@ -149,7 +158,8 @@ def test_what_could_not_be_measured_is_no_difference_between_matrices() -> None:
     assert differences(published + "\n| chaff z | x | x |", published)
     assert differences(published, published + "\n| chaff z | x | x |") == []
     assert differences(published, published + "\n| wheat z | · | · |") == []
-    assert differences(published, published + "\n| mutant V1 | · | x |")
+    assert differences(published, published + "\n| mutant V1 | · | x |") == []
+    assert differences(published, published + "\n| starter | · | x |")
     assert differences(published, published + "\n### other\n| chaff | x | x |")
     assert differences(published.replace("| x | x |", "| x |"), published)
 
