@@ -52,7 +52,7 @@ def test_nothing_watches_a_launched_function() -> None:
 def test_a_rank_that_raises_is_named() -> None:
     """With its exception; and the text is all that a notebook shows."""
     with pytest.raises(RanksError, match="rank 1 raised ValueError: not coming") as caught:
-        launch(lonely, 2, timeout=20)
+        launch(lonely, 2, timeout=60)
     assert caught.value._render_traceback_() == [f"RanksError: {caught.value}"]
 
 

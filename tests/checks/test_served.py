@@ -102,6 +102,7 @@ def test_no_file_is_left(
     baseline: Callable[[str], Submission], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written to be opened is gone again, also where it does not open."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path.with_name("cache")))  # torch's own, made when first used
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     served.operators(baseline, doubled_relu())
     served.answers(baseline, {"model.pt2": doubled_program()}, "model.pt2", BATCHES)
