@@ -232,9 +232,8 @@ def told(outcome: Mapping[str, Any], sizes: bool = True) -> str:
     call = outcome.get("call")
     calls = f"{number} collective call{'' if number == 1 else 's'}"
     if call in CALLS:
-        inside = (
-            f"in `{call}`{f' of {size} numbers' if sizes and size >= 0 else ''}, its collective call number {number}"
-        )
+        brought = f" of {size} number{'' if size == 1 else 's'}" if sizes and size >= 0 else ""
+        inside = f"in `{call}`{brought}, its collective call number {number}"
     else:
         inside = f"in `{call}`, after {calls}" if call in NOTED else f"outside of collective calls, after {calls}"
     if outcome["state"] == "waiting":

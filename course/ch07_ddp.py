@@ -23,6 +23,8 @@
 # can look at who waits for whom. Make each prediction before you run the cell. What the text says is checked by an
 # `assert` close by, so you can change the numbers and see what still holds.
 #
+# The first cell has only imports and small helpers. Run it, and look one up where it is used.
+#
 # Everything here runs on a CPU. Where GPUs differ, a line begins with **On GPUs**. Those lines come from torch's
 # documentation and from reports of others: nothing in this lesson was tried on several GPUs.
 
@@ -296,7 +298,7 @@ assert not together.deadlock and together.values == (40.0, 40.0)
 # <details><summary>Answer</summary>
 #
 # Rank 0 waits for ever. The others load a file that is not complete, and finish as if all were well. With unequal
-# batches, rank 0's third *gradient* meets the others' *hits*. Both are single numbers, so nobody objects: rank 1
+# batches, rank 0's third *gradient* meets rank 1's *hits*. Both are single numbers, so nobody objects: rank 1
 # returns 20.5 hits. Then rank 0 sums its own hits, and nobody is left. Where a job hangs is rarely where it went wrong.
 #
 # </details>
@@ -424,6 +426,10 @@ growth, forty = launch(cost_of_calls, 2, lengths)[0]
 for length, times in zip(lengths, growth, strict=True):
     print(f"one call for {length:>9,} numbers: {times:5.1f} times as long as one for 100")
 print(f"40 calls for       100 numbers: {forty:5.1f} times as long as one for 4000")
+tensors = [torch.arange(3.0), torch.arange(4.0).view(2, 2)]
+row = torch.cat([tensor.flatten() for tensor in tensors])  # one tensor, for one call
+parts = [part.view_as(tensor) for part, tensor in zip(row.split([3, 4]), tensors, strict=True)]
+assert all(torch.equal(part, tensor) for part, tensor in zip(parts, tensors, strict=True))
 assert forty > 4, JUST_NOW.format(f"40 calls took {forty:.1f} times as long as one (expected: far more than 4)")
 assert growth[1] < 20, JUST_NOW.format(f"10,000 numbers took {growth[1]:.1f} times as long (expected: less than 20)")
 
@@ -432,7 +438,8 @@ assert growth[1] < 20, JUST_NOW.format(f"10,000 numbers took {growth[1]:.1f} tim
 #
 # Forty calls take many times as long, and a hundred times as many numbers cost hardly more. A call has a price of its
 # own: messages have to go to all ranks and back. Only with very many numbers does their amount count. So put many small
-# tensors into a few large ones, **buckets**, and make one call for each.
+# tensors into a few large ones, **buckets**, and make one call for each. `torch.cat` makes one row of them, and
+# `row.split(lengths)` cuts it again afterwards.
 #
 # **On GPUs**, and between machines, the figures are others; what they say is the same.
 #
@@ -522,8 +529,9 @@ def noting(events):
     return hook
 
 
-def gradients_with_ddp(rank, x, y):
+def gradients_with_ddp(rank, world_size, x, y):
     """Start, events of backward, gradient and loss on this rank; the same if forward goes past the wrapper."""
+    x, y = x.chunk(world_size)[rank], y.chunk(world_size)[rank]
     events = []
     ddp = DistributedDataParallel(net_of(seed=rank), bucket_cap_mb=0.001)  # tiny buckets, to see more than one
     ddp.register_comm_hook(None, noting(events))
@@ -542,41 +550,7 @@ def gradients_with_ddp(rank, x, y):
     return told | {"past the wrapper": gradient_of(ddp), "events past it": list(events)}
 
 
-def the_rest_with_ddp(rank, x, y):
-    """BatchNorm's statistics, a parameter that is not used, and the names in the state."""
-    norm = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(64), nn.Linear(64, 10)))
-    for _ in range(3):
-        F.cross_entropy(norm(x), y).backward()
-    told = {"statistics": norm.module[0].running_mean.clone(), "keys": list(norm.state_dict())}
-    with torch.no_grad():
-        norm.eval()(x)
-    told["statistics after eval"] = norm.module[0].running_mean.clone()
-    try:  # a section further down asks for it
-        nn.SyncBatchNorm(64)(x)
-    except ValueError as error:
-        told["SyncBatchNorm"] = str(error)
-    for find_unused in (False, True):
-        net = net_of(0)
-        net.register_parameter("unused", nn.Parameter(torch.zeros(3)))
-        ddp = DistributedDataParallel(net, find_unused_parameters=find_unused)
-        n_forwards, error = 0, "no error"
-        try:
-            for _ in range(3):
-                n_forwards += 1
-                F.cross_entropy(ddp(x), y).backward()
-        except RuntimeError as raised:
-            error = str(raised).partition(".")[0]
-        told["found" if find_unused else "unused"] = f"{n_forwards} forwards, {error}"
-    return told
-
-
-def with_ddp(rank, world_size, x, y):
-    """What DDP does on this rank with its share of the batch."""
-    x, y = x.chunk(world_size)[rank], y.chunk(world_size)[rank]
-    return gradients_with_ddp(rank, x, y) | the_rest_with_ddp(rank, x, y)
-
-
-first, second = launch(with_ddp, 2, x, y)
+first, second = launch(gradients_with_ddp, 2, x, y)
 loss = F.cross_entropy(net_of(0)(x), y)
 print(f"(1) weights equal: {torch.equal(first['start'], second['start'])}")
 print(f"(2) what happens in backward: {first['events']}")
@@ -601,17 +575,55 @@ assert not torch.allclose(first["past the wrapper"], second["past the wrapper"],
 #
 # </details>
 #
-# The ranks did more than that in the same run.
-#
-# **Predict:** (5) both trained a wrapped network with a BatchNorm: do their running statistics agree? And after one
+# **Predict:** (5) both ranks train a wrapped network with a BatchNorm: do their running statistics agree? And after one
 # more forward, in eval mode? (6) what if a parameter takes no part in the loss? (7) can a plain network load the state
-# of a wrapped one?
+# of a wrapped one? (8) what becomes of the gradient if each rank multiplies its loss by the world size?
+
 
 # %%
+def the_rest_with_ddp(rank, world_size, x, y):
+    """BatchNorm's statistics, a parameter that is not used, the names in the state, and a loss that is multiplied."""
+    x, y = x.chunk(world_size)[rank], y.chunk(world_size)[rank]
+    norm = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(64), nn.Linear(64, 10)))
+    for _ in range(3):
+        F.cross_entropy(norm(x), y).backward()
+    told = {"statistics": norm.module[0].running_mean.clone(), "keys": list(norm.state_dict())}
+    with torch.no_grad():
+        norm.eval()(x)
+    told["statistics after eval"] = norm.module[0].running_mean.clone()
+    norm.module.train()(x)  # a section further down asks for what follows
+    told["moved"] = norm.module[0].running_mean.clone()
+    for buffer in norm.module.buffers():
+        dist.broadcast(buffer, src=0)
+    told["sent"] = norm.module[0].running_mean.clone()
+    try:
+        nn.SyncBatchNorm(64)(x)
+    except ValueError as error:
+        told["SyncBatchNorm"] = str(error)
+    for find_unused in (False, True):
+        net = net_of(0)
+        net.register_parameter("unused", nn.Parameter(torch.zeros(3)))
+        ddp = DistributedDataParallel(net, find_unused_parameters=find_unused)
+        n_forwards, error = 0, "no error"
+        try:
+            for _ in range(3):
+                n_forwards += 1
+                F.cross_entropy(ddp(x), y).backward()
+        except RuntimeError as raised:
+            error = str(raised).partition(".")[0]
+        told["found" if find_unused else "unused"] = f"{n_forwards} forwards, {error}"
+    ddp = DistributedDataParallel(net_of(0))
+    (world_size * F.cross_entropy(ddp(x), y)).backward()
+    return told | {"times world size": gradient_of(ddp)}
+
+
+first, second = launch(the_rest_with_ddp, 2, x, y)
 print(f"(5) statistics differ by up to {(first['statistics'] - second['statistics']).abs().max():.4f},", end=" ")
 print(f"after eval by {(first['statistics after eval'] - second['statistics after eval']).abs().max():.4f}")
 print(f"(6) {first['unused']}; with find_unused_parameters: {first['found']}")
 print(f"(7) keys: {', '.join(first['keys'])}")
+times = (first["times world size"].norm() / gradient_on(x, y).norm()).item()
+print(f"(8) the gradient is {times:.2f} times as long as that of one process")
 assert not torch.allclose(first["statistics"], second["statistics"], atol=1e-3)
 assert torch.equal(first["statistics after eval"], second["statistics after eval"])
 assert torch.equal(first["statistics after eval"], first["statistics"])  # rank 0's
@@ -620,6 +632,7 @@ assert (
 )
 plain = nn.Sequential(nn.BatchNorm1d(64), nn.Linear(64, 10))
 assert first["keys"] == [f"module.{key}" for key in plain.state_dict()]
+torch.testing.assert_close(first["times world size"], 2 * gradient_on(x, y), rtol=1e-4, atol=1e-6)
 
 # %% [markdown]
 # <details><summary>Answer</summary>
@@ -629,6 +642,8 @@ assert first["keys"] == [f"module.{key}" for key in plain.state_dict()]
 # 6. An error, at the next forward: its bucket never got complete. Remove the parameter, use it, or say
 #    `find_unused_parameters=True`, which costs a walk through the graph in every step.
 # 7. No: its keys begin with `module.`. Save `ddp.module.state_dict()`.
+# 8. It is the sum of the ranks' gradients. DDP sums up and divides by the world size, whatever your loss is. So if the
+#    ranks' losses are not to weigh the same, multiply before `backward()`.
 #
 # **On GPUs:** first move the model to its device, then wrap it, with `device_ids=[local_rank]`.
 #
@@ -991,14 +1006,20 @@ print(f"with the buffers of rank 0: {losses[1]:.3f}, {others[1]:.3f}")
 assert same and abs(losses[0] - others[0]) > 0.003
 assert losses[1] == others[1] == losses[0]
 
-print("SyncBatchNorm on the ranks of *What DDP does for you*:", first["SyncBatchNorm"])
+# on the real ranks of *What DDP does for you*: `for buffer in norm.module.buffers(): dist.broadcast(buffer, src=0)`
+print(f"real ranks: running means up to {(first['moved'] - second['moved']).abs().max():.4f} apart,", end=" ")
+print(f"after a broadcast {(first['sent'] - second['sent']).abs().max():.4f}")
+assert not torch.allclose(first["moved"], second["moved"], atol=1e-3)
+assert torch.equal(first["sent"], second["sent"]) and torch.equal(first["sent"], first["moved"])  # rank 0's
+print("SyncBatchNorm on these ranks:", first["SyncBatchNorm"])
 assert "GPU" in first["SyncBatchNorm"]
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
 # No: the weights are equal, the running statistics are not. A checkpoint of rank 0 is then another model than the one
-# that rank 1 has validated. Decide whose buffers count, and send them to all ranks before you validate and save.
+# that rank 1 has validated. Decide whose buffers count, and send them to all ranks before you validate and save: on
+# real ranks by `dist.broadcast(buffer, src=0)`, which overwrites `buffer` in place on all ranks but rank 0.
 #
 # **On GPUs** there is `SyncBatchNorm`, which goes further: it computes the statistics over all ranks, at the price of
 # collectives in every forward. CPUs are refused.

@@ -2,7 +2,9 @@
 worked out by hand; read them, they are meant for you.
 """
 
+import math
 import random
+import re
 
 import pytest
 import torch
@@ -85,12 +87,13 @@ def _complaint(function, environment, device_type):
 @pytest.mark.pitfall("P8")
 @pytest.mark.lesson("Ranks, and how they meet")
 def test_what_is_missing_is_named(submission):
-    """Without RANK and WORLD_SIZE there is a ValueError that names both."""
-    environment = {"LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    """Without RANK, WORLD_SIZE and MASTER_PORT there is a ValueError that names all three."""
+    environment = {"LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
     complaint = submission.process_group_settings.probe(_complaint, environment, "cpu")
-    assert complaint is not None, "no ValueError, although RANK and WORLD_SIZE are missing"
-    for name in ("RANK", "WORLD_SIZE"):
-        assert name in complaint, f"the message does not name {name}: {complaint}"
+    assert complaint is not None, "no ValueError, although RANK, WORLD_SIZE and MASTER_PORT are missing"
+    for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
+        # as a word: LOCAL_RANK does not name RANK
+        assert re.search(rf"\b{name}\b", complaint), f"the message does not name {name}: {complaint}"
 
 
 # --- average_gradients ------------------------------------------------------------------------------------------------
@@ -121,10 +124,10 @@ def test_mean_of_two_ranks(submission):
 @pytest.mark.pitfall("P9")
 @pytest.mark.lesson("Collectives, and who waits")
 def test_a_rank_without_a_gradient_counts_as_zeros(submission):
-    """Rank 0 has no gradient for the first parameter, rank 1 none for the second."""
-    gradients = [[None, torch.tensor([8.0])], [torch.tensor([2.0, 6.0]), None]]
-    for found in values_on_ranks(submission, _averaged, 2, gradients, timeout=10):
-        assert_matches(found, [torch.tensor([1.0, 3.0]), torch.tensor([4.0])], what="the gradients")
+    """Of three ranks, rank 0 has no gradient for the first parameter, rank 1 none for the second, rank 2 none at all."""
+    gradients = [[None, torch.tensor([9.0])], [torch.tensor([3.0, 6.0]), None], [None, None]]
+    for found in values_on_ranks(submission, _averaged, 3, gradients, timeout=10):
+        assert_matches(found, [torch.tensor([1.0, 2.0]), torch.tensor([3.0])], what="the gradients")
 
 
 @pytest.mark.task("average_gradients")
@@ -158,7 +161,7 @@ def test_frozen_parameters_are_left_alone(submission):
     """A frozen parameter keeps its value, and on each rank the gradient that it had there."""
     for rank, (value, gradient) in enumerate(values_on_ranks(submission, _with_a_frozen_one, 2, timeout=10)):
         assert_matches(value, torch.full((1, 2), 7.0), what="the frozen weight")
-        assert_matches(gradient, torch.full((1, 2), rank + 1.0), what="its gradient")
+        assert_matches(gradient, torch.full((1, 2), rank + 1.0), what=f"the frozen weight's gradient on rank {rank}")
 
 
 # --- mean_loss_backward -----------------------------------------------------------------------------------------------
@@ -195,11 +198,12 @@ def test_each_label_weighs_the_same(submission):
 @pytest.mark.pitfall("P13")
 @pytest.mark.lesson("The mean of gradients")
 def test_a_rank_without_labels_changes_nothing(submission):
-    """With both labels on rank 1, and none on rank 0, each has a weight of one half."""
-    batches = [_batch([3.0, 4.0], [-100, -100]), _batch([2.0, 4.0], [1, 1])]
-    for found in values_on_ranks(submission, _backward, 2, batches, timeout=10):
+    """With both labels on rank 1, none on ranks 0 and 2, each has a weight of one half; the loss of each is log 2."""
+    batches = [_batch([3.0, 4.0], [-100, -100]), _batch([2.0, 4.0], [1, 1]), _batch([5.0], [-100])]
+    for rank, found in enumerate(values_on_ranks(submission, _backward, 3, batches, timeout=10)):
         assert_matches(found["bias"], torch.tensor([0.5, -0.5]), what="the bias's gradient")
         assert_matches(found["weight"], torch.tensor([[1.5, 0.0], [-1.5, 0.0]]), what="the weight's gradient")
+        assert_matches(found["loss"], math.log(2), atol=1e-4, what=f"the loss on rank {rank}")
 
 
 def _loss_of_fixed_logits(learner, rank, world_size, batches):
@@ -217,9 +221,9 @@ def _loss_of_fixed_logits(learner, rank, world_size, batches):
 def test_loss_is_that_of_all_pictures(submission):
     """Losses of 0, 0 and 0 on rank 0, and of 20 on rank 1, have the mean 5 on both ranks."""
     batches = [_batch([20.0, 20.0, 20.0], [0, 0, 0]), _batch([20.0, 9.0], [1, -100])]
-    for loss in values_on_ranks(submission, _loss_of_fixed_logits, 2, batches, timeout=10):
-        assert isinstance(loss, float), "the loss should be a Python float"
-        assert_matches(loss, 5.0, atol=1e-4, what="the loss")
+    for rank, loss in enumerate(values_on_ranks(submission, _loss_of_fixed_logits, 2, batches, timeout=10)):
+        assert isinstance(loss, float), f"the loss on rank {rank} should be a Python float"
+        assert_matches(loss, 5.0, atol=1e-4, what=f"the loss on rank {rank}")
 
 
 # --- check_averaging --------------------------------------------------------------------------------------------------
@@ -250,7 +254,19 @@ _NOTHING = """
 def average(model):
     pass
 """
-_SHOWN = [_RIGHT, _NEW_ONES, _SUM, _OF_RANK_0, _NOTHING, _GAPS_STAY]
+_FROZEN_TOO = _NEW_ONES.replace("if p.requires_grad", "if True")
+_VALUES_TOO = _NEW_ONES.replace("p.grad = mean", "p.grad = mean\n            p.data -= 0.1 * mean")
+_DIVIDES_FIRST = (
+    _NEW_ONES
+    + """
+        elif p.grad is not None:
+            p.grad = p.grad.clone()
+"""
+)
+_SHOWN = {  # by the number of ranks
+    2: [_RIGHT, _NEW_ONES, _SUM, _OF_RANK_0, _NOTHING, _GAPS_STAY, _FROZEN_TOO, _VALUES_TOO],
+    3: [_DIVIDES_FIRST],
+}
 
 
 def _verdicts(learner, rank, world_size, sources):
@@ -288,14 +304,14 @@ def _verdicts(learner, rank, world_size, sources):
     return answers
 
 
-def _rejection(submission, source):
-    """What the test raised on any of two ranks, or an empty text; all that are shown are tried at once, and once."""
-    answers = submission.remembered.setdefault("averagings shown", {})
+def _rejection(submission, source, world_size=2):
+    """What the test raised on any rank, or an empty text; all that are shown are tried at once, and once."""
+    answers = submission.remembered.setdefault(f"averagings shown on {world_size}", {})
     if "error" not in answers and source not in answers:
-        sources = list(_SHOWN)
+        sources = list(_SHOWN[world_size])
         random.SystemRandom().shuffle(sources)
         try:
-            by_rank = values_on_ranks(submission, _verdicts, 2, sources, timeout=15)
+            by_rank = values_on_ranks(submission, _verdicts, world_size, sources, timeout=15)
         except (Finding, LearnerError) as error:
             answers["error"] = error
         else:
@@ -316,6 +332,14 @@ def test_accepts_a_plain_averaging(submission):
 def test_accepts_gradients_that_are_new_tensors(submission):
     """Means that are put into `.grad` as new tensors are as good: accepted on both ranks."""
     reason = _rejection(submission, _NEW_ONES)
+    assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
+
+
+@pytest.mark.task("check_averaging")
+@pytest.mark.lesson("A test for many ranks")
+def test_accepts_rounding_errors(submission):
+    """Means that are rounded otherwise, and a frozen `.grad` that is an equal copy, are accepted on all of three ranks."""
+    reason = _rejection(submission, _DIVIDES_FIRST, 3)
     assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
 
 
@@ -348,3 +372,19 @@ def test_rejects_the_gradients_of_one_rank(submission):
 def test_rejects_an_averaging_that_does_nothing(submission):
     """Leaving all gradients as they are is rejected on at least one rank."""
     assert _rejection(submission, _NOTHING), "`check_averaging` accepts an implementation that does nothing"
+
+
+@pytest.mark.task("check_averaging")
+@pytest.mark.pitfall("P9")
+@pytest.mark.lesson("A test for many ranks")
+def test_rejects_what_touches_frozen_parameters(submission):
+    """Averaging the `.grad` of frozen parameters as well is rejected on at least one rank."""
+    assert _rejection(submission, _FROZEN_TOO), "`check_averaging` accepts an implementation that averages frozen ones"
+
+
+@pytest.mark.task("check_averaging")
+@pytest.mark.pitfall("P9")
+@pytest.mark.lesson("A test for many ranks")
+def test_rejects_what_changes_values(submission):
+    """An averaging that makes a step as well is rejected: the values of parameters stay as they are."""
+    assert _rejection(submission, _VALUES_TOO), "`check_averaging` accepts an implementation that changes parameters"

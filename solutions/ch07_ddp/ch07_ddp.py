@@ -56,7 +56,8 @@ torch.set_num_threads(1)  # networks as small as these lose time by sharing the 
 # `launch(function, world_size, *args)` runs `function(rank, world_size, *args)` in `world_size` processes, the *ranks*.
 # They are members of one gloo group that has been set up, so `function` may use `torch.distributed` at once; it never
 # calls `init_process_group` itself. The result is the list of what the ranks returned. Where ranks wait for each other
-# in vain, `launch` ends them and says which rank was in which call.
+# in vain, `launch` notices after some seconds, ends them, and says which rank was in which call. (Its argument `timeout`,
+# 60 seconds if not given, is the longest that all of it may take, the start of the processes included.)
 #
 # The digits are as in the chapters before: rows of 64 numbers from 0 to 1, and labels. `collectives_so_far()` tells a rank
 # how many calls in which ranks talk to each other it has taken part in, those that `DistributedDataParallel` makes
@@ -110,7 +111,8 @@ def in_batches(images, labels, size):
 # <details><summary>Hint 2: what to look at</summary>
 #
 # Which of the numbers that `torchrun` hands out counts over all machines, and which over one? Who has to be found under
-# the address? Which backend can do what? Lesson, section *Ranks, and how they meet*.
+# the address? Which backend can do what? And what should a process do that has not been told one of them? Lesson,
+# section *Ranks, and how they meet*.
 #
 # </details>
 #
@@ -237,8 +239,8 @@ def average_gradients(model):
     with batches of equal size and losses that are means, the gradients are those of one process on all batches at once.
 
     The parameters are float32 or float64, perhaps some of each, and nothing is computed with less precision than they
-    have. Their gradients are dense, with any strides, which may differ from rank to rank. Whether `.grad` is the same tensor as before does not matter.
-    A parameter that occurs in two places in the model is one parameter.
+    have. Their gradients are dense, with any strides, which may differ from rank to rank. Whether `.grad` is the same
+    tensor as before does not matter. A parameter that occurs in two places in the model is one parameter.
 
     Frozen parameters (`requires_grad` is False) are left as they are, with `.grad`, whatever it is. So are the values of
     all parameters, and the buffers.
@@ -428,8 +430,8 @@ check("mean_loss_backward")
 #
 # <details><summary>Hint 3: nearly there</summary>
 #
-# Two of the function's arguments are not used at all, and a third one is not used either. The sampler needs two of them
-# when it is made; the last one has to be told to it before each epoch.
+# Three of the function's arguments are not used at all. The sampler needs two of them when it is made; the third has to
+# be told to it before each epoch.
 #
 # </details>
 
@@ -499,7 +501,8 @@ check("epoch_batches")
 # <details><summary>Hint 2: what to look at</summary>
 #
 # What does `DistributedDataParallel` do when it is made, in `forward`, and in `backward`? Lesson, sections *What DDP
-# does for you* and *Accumulating without talking*. For the slow start: *A larger batch, another rate*.
+# does for you* and *Accumulating without talking*. For the slow start: *A larger batch, another rate*. For the
+# statistics of BatchNorm: *One rank writes, all ranks wait*.
 #
 # </details>
 #
@@ -653,8 +656,8 @@ def evaluate(model, batches):
     """Score a model on the samples of all ranks; every rank calls this, inside a process group.
 
     model: this rank's model, plain or wrapped in `DistributedDataParallel` (on all ranks alike); its layers may have any
-    names, `module` included. batches: this rank's own list of (inputs, labels). Numbers and sizes of batches may differ from rank to rank, and a rank may have no batch at
-    all; over all ranks there is at least one sample.
+    names, `module` included. batches: this rank's own list of (inputs, labels). Numbers and sizes of batches may differ
+    from rank to rank, and a rank may have no batch at all; over all ranks there is at least one sample.
 
     Returns `{"loss": ..., "accuracy": ...}`, two Python floats that are the same on all ranks: the mean cross entropy and
     the share of right answers, over all samples of all ranks, each sample counting the same. The model that scores a
@@ -730,7 +733,7 @@ def score_wrapped(rank, world_size):
     return evaluate(DistributedDataParallel(scored_model()), batches)["accuracy"]
 
 
-try:
+try:  # ranks that wait in vain are ended after some seconds
     fate = f"{launch(score_wrapped, 2)[0]:.3f}"
 except RanksError as error:
     fate = f"the ranks did not come back: {error}"
@@ -890,11 +893,10 @@ def check_averaging(average, rank, world_size):
     """Raise an exception on at least one rank unless `average` brings the gradients of all ranks together rightly.
 
     Called on every rank of a group of two or more, which is set up. `average(model)`, called on every rank with models
-    of the same make, is right if afterwards, to within rounding errors,
-    `.grad` of every trainable parameter is, on every rank, the mean over all ranks of what it was, where None counts as
-    zeros; and the values of all parameters are as before, and so is `.grad` of frozen ones, whatever it was.
-    Nothing else is asked of it: what it returns, how often the ranks talk, and whether `.grad` is the same tensor as
-    before are its own affair.
+    of the same make, is right if afterwards, to within rounding errors, `.grad` of every trainable parameter is, on
+    every rank, the mean over all ranks of what it was, where None counts as zeros; and the values of all parameters are
+    as before, and so is `.grad` of frozen ones, whatever it was. Nothing else is asked of it: what it returns, how often
+    the ranks talk, and whether `.grad` is the same tensor as before are its own affair.
 
     Right ones work for any small model with float32 parameters that is on the CPU. Implementations that stand still for
     ever are not tried.

@@ -1,6 +1,8 @@
 """Visible tests of exercise 7, sections 4 to 7. They use examples that can be worked out by hand; they are for you."""
 
 import math
+import uuid
+from collections import Counter
 
 import pytest
 import torch
@@ -32,13 +34,39 @@ def _labels_of_epoch(learner, n_samples, batch_size, world_size, epoch, seed):
 def test_three_ranks_share_twelve_samples(submission):
     """Of twelve samples each of three ranks gets four others, in batches of three and one."""
     labels, belong = submission.run(_labels_of_epoch, 12, 3, 3, 0, 5)
-    assert_matches([[len(batch) for batch in of_rank] for of_rank in labels], [[3, 1]] * 3, what="the batches' sizes")
+    for rank, of_rank in enumerate(labels):
+        assert_matches(len(of_rank), 2, what=f"the number of batches of rank {rank}")
+        assert_matches([len(batch) for batch in of_rank], [3, 1], what=f"the list of batch sizes of rank {rank}")
     assert_matches(
         sorted(number for of_rank in labels for batch in of_rank for number in batch),
         list(range(12)),
         what="all samples of the three ranks",
     )
     assert belong, "images and labels do not belong together"
+
+
+@pytest.mark.task("epoch_batches")
+@pytest.mark.pitfall("P2")
+@pytest.mark.lesson("Each sample once")
+def test_three_ranks_share_ten_samples(submission):
+    """Ten samples don't divide by three: each of three ranks gets four of them, so that two come twice."""
+    labels, _ = submission.run(_labels_of_epoch, 10, 4, 3, 0, 5)
+    for rank, of_rank in enumerate(labels):
+        assert_matches(sum(map(len, of_rank)), 4, what=f"the number of samples of rank {rank}")
+    times = Counter(number for of_rank in labels for batch in of_rank for number in batch)
+    assert_matches([times[number] for number in range(10)].count(0), 0, what="the number of samples that no rank has")
+    assert_matches(sorted(times.values()), [1] * 8 + [2] * 2, what="how often the ten samples come")
+
+
+@pytest.mark.task("epoch_batches")
+@pytest.mark.pitfall("P3")
+@pytest.mark.lesson("Each sample once")
+def test_ranks_get_other_samples_in_each_epoch(submission):
+    """Two ranks share 24 samples: in three epochs, rank 0 has three different sets of twelve."""
+    epochs = [submission.run(_labels_of_epoch, 24, 12, 2, epoch, 5)[0] for epoch in range(3)]
+    different = len({frozenset(number for batch in labels[0] for number in batch) for labels in epochs})
+    if different < 3:
+        raise Finding(f"in three epochs, rank 0 has {different} different set{'s' if different > 1 else ''} of samples")
 
 
 @pytest.mark.task("epoch_batches")
@@ -83,7 +111,7 @@ DIRECTION = torch.tensor([[0.5, 0.5], [-0.5, -0.5]])
 @pytest.mark.pitfall("P10")
 @pytest.mark.lesson("What DDP does for you")
 def test_rank_1_starts_from_the_model_of_rank_0(submission):
-    """Rank 0 starts from weights of 0, rank 1 from 3; after a step both have moved from 0 in one direction."""
+    """Rank 0 starts from weights of 0, rank 1 from 3; a step later both have the same: 0, moved along the mean gradient."""
     weights = values_on_ranks(submission, _two_classes, 2, [0.0, 3.0], [ACROSS, UP], 1, 0.1)
     assert_matches(weights[1], weights[0], what="the weights on rank 1, compared to those on rank 0")
     assert_matches(weights[0] / weights[0].norm(), DIRECTION, what="the direction of the step")
@@ -116,14 +144,26 @@ def test_both_ranks_end_with_the_statistics_of_rank_0(submission):
 def test_two_ranks_twice_the_rate(submission):
     """Two ranks make one step from weights of 0: along the mean gradient [[-1/4, -1/4], [1/4, 1/4]], at rate 2 lr."""
     weights = values_on_ranks(submission, _two_classes, 2, [0.0, 0.0], [ACROSS, UP], 1, 0.4)
-    assert_matches(weights, [0.4 * DIRECTION] * 2, rtol=1e-5, what="the weights")
+    for rank, of_rank in enumerate(weights):
+        assert_matches(of_rank, 0.4 * DIRECTION, rtol=1e-5, what=f"the weights on rank {rank}")
+
+
+@pytest.mark.task("train_on_ranks")
+@pytest.mark.pitfall("P5")
+@pytest.mark.lesson("A larger batch, another rate")
+def test_three_ranks_three_times_the_rate(submission):
+    """Three ranks with one sample (1, 1) each make a step from 0: along [[-1/2, -1/2], [1/2, 1/2]], at rate 3 lr."""
+    inputs = [ACROSS + UP] * 3
+    weights = values_on_ranks(submission, _two_classes, 3, [0.0, 0.0, 0.0], inputs, 1, 0.4)
+    for rank, of_rank in enumerate(weights):
+        assert_matches(of_rank, 1.2 * DIRECTION, rtol=1e-5, what=f"the weights on rank {rank}")
 
 
 @pytest.mark.task("train_on_ranks")
 @pytest.mark.pitfall("P12")
 @pytest.mark.lesson("Accumulating without talking")
 def test_four_batches_one_exchange(submission):
-    """One step made of four batches takes as many collective calls as one step made of one batch, in one direction."""
+    """A step of four batches takes as many collective calls as a step of one, and moves the weights the same way."""
     counts = {}
     for n, inputs in ((1, [ACROSS, UP]), (4, [ACROSS.expand(4, 2), UP.expand(4, 2)])):
         outcomes = outcomes_on_ranks(submission, _two_classes, 2, [0.0, 0.0], inputs, n, 0.1)
@@ -183,6 +223,40 @@ def test_a_wrapped_model_keeps_its_statistics(submission):
         assert_matches(running_mean, torch.full((2,), float(rank)), what=f"the running mean of rank {rank} afterwards")
 
 
+def _score_by_parts(learner, rank, world_size, batches):
+    """Score with a plain model that has a part called `module`, which is in eval mode; the modes afterwards."""
+
+    class Swapped(torch.nn.Module):
+        """Its scores are its inputs in reverse order."""
+
+        def __init__(self):
+            super().__init__()
+            self.module = torch.nn.BatchNorm1d(2, eps=1e-12)
+
+        def forward(self, x):
+            return self.module(x).flip(1)
+
+    model = Swapped()
+    model.module.eval()
+    result = learner.evaluate(model, batches[rank])
+    return result, {"model": model.training, "model.module": model.module.training}
+
+
+@pytest.mark.task("evaluate")
+@pytest.mark.pitfall("P4")
+@pytest.mark.lesson("One rank writes, all ranks wait")
+def test_a_part_that_is_called_module(submission):
+    """A plain model in train mode, whose part `module` is in eval mode: it is scored as a whole, and its modes stay."""
+    batches = [
+        [_batch(RIGHT, RIGHT, RIGHT)],
+        [_batch(WRONG)],
+    ]  # the model reverses the scores, so all but one are wrong
+    for rank, (result, modes) in enumerate(values_on_ranks(submission, _score_by_parts, 2, batches)):
+        assert_matches(result["accuracy"], 0.25, rtol=1e-5, what="the accuracy")
+        for name, expected in (("model", True), ("model.module", False)):
+            assert_matches(modes[name], expected, what=f"`{name}.training` afterwards on rank {rank}")
+
+
 @pytest.mark.task("evaluate")
 @pytest.mark.pitfall("P4")
 @pytest.mark.lesson("One rank writes, all ranks wait")
@@ -196,7 +270,7 @@ def test_a_rank_that_has_nothing_to_score(submission):
 # --- save_checkpoint --------------------------------------------------------------------------------------------------
 
 
-def _saved(learner, rank, world_size, wrap, slow):
+def _saved(learner, rank, world_size, folder, wrap, slow):
     """Save a layer that is full of the rank's number plus one, each rank to a folder of its own on the same disk.
 
     What the file of rank 0 holds as soon as this rank has come back (only rank 0 looks, if its disk is not slow), and
@@ -206,14 +280,12 @@ def _saved(learner, rank, world_size, wrap, slow):
     import tempfile
     import time
 
-    made = [tempfile.mkdtemp() if rank == 0 else None]
-    torch.distributed.broadcast_object_list(made, src=0)
-    folders = [os.path.join(made[0], f"rank{i}") for i in range(world_size)]
-    os.mkdir(folders[rank])
+    folders = [os.path.join(tempfile.gettempdir(), folder, f"rank{i}") for i in range(world_size)]
+    os.makedirs(folders[rank])
     model = torch.nn.Linear(2, 1)
     if wrap:
         model = torch.nn.parallel.DistributedDataParallel(model)
-    torch.distributed.barrier()
+    torch.distributed.group.WORLD.barrier().wait()  # not counted among your calls, as `dist.barrier` would be
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(rank + 1.0)
@@ -238,7 +310,7 @@ def _saved(learner, rank, world_size, wrap, slow):
 @pytest.mark.lesson("One rank writes, all ranks wait")
 def test_rank_0_writes_and_both_come_back(submission):
     """Two ranks save a layer: rank 0 writes its own weights, rank 1 nothing; both come back when that is done."""
-    for rank, (state, files) in enumerate(values_on_ranks(submission, _saved, 2, False, True)):
+    for rank, (state, files) in enumerate(values_on_ranks(submission, _saved, 2, uuid.uuid4().hex, False, True)):
         if state is None:
             raise Finding(f"when rank {rank} comes back, there is no new file on rank 0's disk")
         assert_matches(state, {"weight": torch.ones(1, 2), "bias": torch.ones(1)}, what="what is in the file")
@@ -250,7 +322,49 @@ def test_rank_0_writes_and_both_come_back(submission):
 @pytest.mark.lesson("One rank writes, all ranks wait")
 def test_the_file_has_the_names_of_the_plain_model(submission):
     """A wrapped layer is saved as `weight` and `bias`, those of rank 0."""
-    state, _ = values_on_ranks(submission, _saved, 2, True, False)[0]
+    state, _ = values_on_ranks(submission, _saved, 2, uuid.uuid4().hex, True, False)[0]
     if state is None:
         raise Finding("when rank 0 comes back, there is no new file on its disk")
     assert_matches(state, {"weight": torch.ones(1, 2), "bias": torch.ones(1)}, what="what is in the file")
+
+
+def _cut_off(learner, rank, world_size):
+    """Save a layer, then another one, whose saving fails halfway; what is at the path in the end."""
+    import os
+    import tempfile
+
+    class Last:
+        """Comes after the weights, when the disk is full."""
+
+        def __reduce__(self):
+            raise OSError("No space left on device")
+
+    class TooLarge(torch.nn.Linear):
+        def get_extra_state(self):
+            return Last()
+
+    path = os.path.join(tempfile.mkdtemp(), "model.pt")
+    small = torch.nn.Linear(2, 1, bias=False)
+    torch.nn.init.ones_(small.weight)
+    learner.save_checkpoint(small, path)
+    try:
+        learner.save_checkpoint(TooLarge(2, 1, bias=False), path)
+        raised = False
+    except Exception:
+        raised = True
+    try:
+        return raised, dict(torch.load(path))
+    except Exception:
+        return raised, None
+
+
+@pytest.mark.task("save_checkpoint")
+@pytest.mark.pitfall("P4")
+@pytest.mark.lesson("One rank writes, all ranks wait")
+def test_half_a_checkpoint(submission):
+    """When the disk gets full halfway, rank 0 raises, and the checkpoint from before is still at the path, complete."""
+    ((raised, state),) = values_on_ranks(submission, _cut_off, 1)
+    if state is None:
+        raise Finding("after a save that was cut off, there is no file at the path that can be read")
+    assert_matches(state, {"weight": torch.ones(1, 2)}, what="what is in the file")
+    assert raised, "the save was cut off, and `save_checkpoint` raised nothing"

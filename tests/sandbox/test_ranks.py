@@ -255,14 +255,14 @@ def test_an_exception_counts_before_those_who_wait_for_it(submission: Submission
 def test_sizes_are_told_where_nothing_is_hidden() -> None:
     """Ranks that bring different numbers of numbers: a visible test says so; a hidden one must not."""
     outcomes = [
-        {"rank": rank, "state": "waiting", "call": "all_reduce", "number": 1, "size": 2 + rank} for rank in range(2)
+        {"rank": rank, "state": "waiting", "call": "all_reduce", "number": 1, "size": 1 + rank} for rank in range(2)
     ]
     with pytest.raises(Finding) as found:
         values_on_ranks(cast(Submission, _Answering(outcomes)), _average, 2)
     one, other = "rank 0 still waits in `all_reduce`", "rank 1 still waits in `all_reduce`"
     number = "its collective call number 1"
     assert str(found.value) == f"{one}, {number}; {other}, {number}"
-    assert found.value.in_full == f"{one} of 2 numbers, {number}; {other} of 3 numbers, {number}"
+    assert found.value.in_full == f"{one} of 1 number, {number}; {other} of 2 numbers, {number}"
 
 
 class _Answering:

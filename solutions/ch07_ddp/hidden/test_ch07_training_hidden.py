@@ -1,5 +1,6 @@
 """Hidden tests of exercise 7, sections 4 to 7: other shapes, more ranks, more steps, ranks with less to do."""
 
+import uuid
 from collections import Counter
 
 import pytest
@@ -370,7 +371,7 @@ def test_no_rank_waits_for_one_without_batches(submission, reference, digits):
 # --- save_checkpoint --------------------------------------------------------------------------------------------------
 
 
-def _saved(learner, rank, world_size, wrap, slow):
+def _saved(learner, rank, world_size, folder, wrap, slow):
     """Save over an old file, each rank with a folder of its own.
 
     What rank 0's file holds as soon as this rank has come back (only rank 0 looks, if its disk is not slow); what is in
@@ -380,16 +381,14 @@ def _saved(learner, rank, world_size, wrap, slow):
     import tempfile
     import time
 
-    made = [tempfile.mkdtemp() if rank == 0 else None]
-    torch.distributed.broadcast_object_list(made, src=0)
-    folders = [os.path.join(made[0], f"rank{i}") for i in range(world_size)]
-    os.mkdir(folders[rank])
+    folders = [os.path.join(tempfile.gettempdir(), folder, f"rank{i}") for i in range(world_size)]
+    os.makedirs(folders[rank])
     path = os.path.join(folders[rank], "model.pt")
     with open(path, "wb") as file:
         file.write(b"the old file")
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 4, bias=False))
     whole = torch.nn.parallel.DistributedDataParallel(model) if wrap else model
-    torch.distributed.barrier()
+    torch.distributed.group.WORLD.barrier().wait()  # not counted among the learner's calls, as `dist.barrier` would be
     with torch.no_grad():
         for i, value in enumerate(model.state_dict().values()):
             value.copy_(torch.arange(value.numel()).view_as(value) + 10 * i + 1000 * rank)
@@ -437,8 +436,8 @@ def _check_saved(found):
 @pytest.mark.lesson("One rank writes, all ranks wait")
 def test_rank_0_alone_writes(submission):
     """Of two or three ranks, plain or wrapped, rank 0 alone writes: its own parameters and buffers, by plain names."""
-    _check_saved(values_on_ranks(submission, _saved, 2, False, False))
-    _check_saved(values_on_ranks(submission, _saved, 3, True, False))
+    _check_saved(values_on_ranks(submission, _saved, 2, uuid.uuid4().hex, False, False))
+    _check_saved(values_on_ranks(submission, _saved, 3, uuid.uuid4().hex, True, False))
 
 
 @pytest.mark.task("save_checkpoint")
@@ -446,7 +445,7 @@ def test_rank_0_alone_writes(submission):
 @pytest.mark.lesson("One rank writes, all ranks wait")
 def test_all_wait_for_a_slow_disk(submission):
     """Rank 0's disk is slow: when the other rank comes back, the whole new file is there nevertheless."""
-    _check_saved(values_on_ranks(submission, _saved, 2, False, True))
+    _check_saved(values_on_ranks(submission, _saved, 2, uuid.uuid4().hex, False, True))
 
 
 @pytest.mark.task("save_checkpoint")
@@ -454,7 +453,7 @@ def test_all_wait_for_a_slow_disk(submission):
 @pytest.mark.lesson("One rank writes, all ranks wait")
 def test_readers_of_the_old_file_keep_it(submission):
     """The new file takes the place of the old one: who had opened the old one before can still read all of it."""
-    found = values_on_ranks(submission, _saved, 1, False, False)
+    found = values_on_ranks(submission, _saved, 1, uuid.uuid4().hex, False, False)
     _check_saved(found)
     if not found[0][2]:
         raise Finding("the old file was written over in place")

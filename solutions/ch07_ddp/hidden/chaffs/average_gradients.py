@@ -1,6 +1,6 @@
 # %% divided-by-two
 # misconception: two ranks are all there are
-# fails: test_layers_used_twice_frozen_or_never, test_mean_over_all_ranks, test_missing_gradients_count_as_zeros, test_one_rank_keeps_its_gradients, test_training_is_that_of_one_process
+# fails: test_a_rank_without_a_gradient_counts_as_zeros, test_layers_used_twice_frozen_or_never, test_mean_over_all_ranks, test_missing_gradients_count_as_zeros, test_one_rank_keeps_its_gradients, test_training_is_that_of_one_process
 # says: has the mean of all ranks' gradients
 def average_gradients(model):
     trainable = [p for p in model.parameters() if p.requires_grad]
@@ -57,7 +57,7 @@ def average_gradients(model):
 
 # %% reduced-to-rank-0
 # misconception: rank 0 is the one that steps
-# fails: test_few_calls_for_many_parameters, test_layers_used_twice_frozen_or_never, test_layouts_and_dtypes, test_mean_of_two_ranks, test_mean_over_all_ranks, test_missing_gradients_count_as_zeros, test_training_is_that_of_one_process
+# fails: test_a_rank_without_a_gradient_counts_as_zeros, test_few_calls_for_many_parameters, test_layers_used_twice_frozen_or_never, test_layouts_and_dtypes, test_mean_of_two_ranks, test_mean_over_all_ranks, test_missing_gradients_count_as_zeros, test_training_is_that_of_one_process
 # says: The gradients[0]: 2 of 2 elements
 def average_gradients(model):
     trainable = [p for p in model.parameters() if p.requires_grad]

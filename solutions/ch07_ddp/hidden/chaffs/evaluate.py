@@ -1,6 +1,6 @@
 # %% mean-of-all-batches
 # misconception: batches count alike, whatever their size
-# fails: test_a_rank_without_samples, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_no_rank_waits_for_one_without_batches, test_three_right_on_one_rank_one_wrong_on_the_other
+# fails: test_a_part_that_is_called_module, test_a_rank_without_samples, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_no_rank_waits_for_one_without_batches, test_three_right_on_one_rank_one_wrong_on_the_other
 # says: The accuracy
 def evaluate(model, batches):
     network = model.module if isinstance(model, DistributedDataParallel) else model
@@ -23,7 +23,7 @@ def evaluate(model, batches):
 
 # %% each-rank-its-own
 # misconception: each rank reports its own samples
-# fails: test_a_rank_that_has_nothing_to_score, test_a_rank_without_samples, test_a_wrapped_model_keeps_its_statistics, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_no_rank_waits_for_one_without_batches, test_three_right_on_one_rank_one_wrong_on_the_other, test_wrapped_models_stay_as_they_are
+# fails: test_a_part_that_is_called_module, test_a_rank_that_has_nothing_to_score, test_a_rank_without_samples, test_a_wrapped_model_keeps_its_statistics, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_no_rank_waits_for_one_without_batches, test_three_right_on_one_rank_one_wrong_on_the_other, test_wrapped_models_stay_as_they_are
 # says: The accuracy
 def evaluate(model, batches):
     network = model.module if isinstance(model, DistributedDataParallel) else model
@@ -66,7 +66,7 @@ def evaluate(model, batches):
 
 # %% mean-over-ranks-with-samples
 # misconception: the mean of the ranks that have samples is the mean of the samples
-# fails: test_a_rank_without_samples, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_three_right_on_one_rank_one_wrong_on_the_other
+# fails: test_a_part_that_is_called_module, test_a_rank_without_samples, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_three_right_on_one_rank_one_wrong_on_the_other
 # says: The accuracy
 def evaluate(model, batches):
     network = model.module if isinstance(model, DistributedDataParallel) else model
@@ -111,7 +111,7 @@ def evaluate(model, batches):
 
 # %% all-in-train-mode-afterwards
 # misconception: train() undoes eval()
-# fails: test_wrapped_models_stay_as_they_are
+# fails: test_a_part_that_is_called_module, test_wrapped_models_stay_as_they_are
 # says: the model is afterwards as it was
 def evaluate(model, batches):
     network = model.module if isinstance(model, DistributedDataParallel) else model
@@ -225,7 +225,7 @@ def evaluate(model, batches):
 
 # %% half-right
 # misconception: constant answers
-# fails: test_a_rank_that_has_nothing_to_score, test_a_rank_without_samples, test_a_wrapped_model_keeps_its_statistics, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_no_rank_waits_for_one_without_batches, test_three_right_on_one_rank_one_wrong_on_the_other, test_wrapped_models_stay_as_they_are
+# fails: test_a_part_that_is_called_module, test_a_rank_that_has_nothing_to_score, test_a_rank_without_samples, test_a_wrapped_model_keeps_its_statistics, test_each_sample_counts_the_same, test_layers_may_have_any_name, test_no_rank_waits_for_one_without_batches, test_three_right_on_one_rank_one_wrong_on_the_other, test_wrapped_models_stay_as_they_are
 # says: The accuracy
 def evaluate(model, batches):
     return {"loss": 0.0, "accuracy": 0.5}
@@ -260,7 +260,7 @@ def evaluate(model, batches):
 
 # %% whatever-is-called-module
 # misconception: only a wrapped model has a `module`
-# fails: test_layers_may_have_any_name
+# fails: test_a_part_that_is_called_module, test_layers_may_have_any_name
 # says: A plain model, and a wrapped one
 def evaluate(model, batches):
     network = getattr(model, "module", model)

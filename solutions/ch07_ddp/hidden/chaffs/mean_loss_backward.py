@@ -36,7 +36,7 @@ def mean_loss_backward(model, images, labels):
 
 # %% two-ranks
 # misconception: two ranks are all there are
-# fails: test_gradient_is_that_of_one_process
+# fails: test_a_rank_without_labels_changes_nothing, test_gradient_is_that_of_one_process
 # says: the gradient is that of one process on all of them
 def mean_loss_backward(model, images, labels):
     total = F.cross_entropy(model(images), labels, reduction="sum")
@@ -48,8 +48,8 @@ def mean_loss_backward(model, images, labels):
 
 # %% own-loss-returned
 # misconception: each rank logs its own loss
-# fails: test_batches_of_one_size_with_all_labels, test_every_rank_returns_the_loss_of_all, test_loss_is_that_of_all_pictures
-# says: The loss differs from what was expected
+# fails: test_a_rank_without_labels_changes_nothing, test_batches_of_one_size_with_all_labels, test_every_rank_returns_the_loss_of_all, test_loss_is_that_of_all_pictures
+# says: The loss on rank 0 differs from what was expected
 def mean_loss_backward(model, images, labels):
     total = F.cross_entropy(model(images), labels, reduction="sum")
     sums = torch.stack([total.detach(), (labels != -100).sum().to(total.dtype)])
@@ -60,8 +60,8 @@ def mean_loss_backward(model, images, labels):
 
 # %% loss-on-rank-0
 # misconception: rank 0 does the logging
-# fails: test_batches_of_one_size_with_all_labels, test_every_rank_returns_the_loss_of_all, test_loss_is_that_of_all_pictures
-# says: he loss should be a Python float
+# fails: test_a_rank_without_labels_changes_nothing, test_batches_of_one_size_with_all_labels, test_every_rank_returns_the_loss_of_all, test_loss_is_that_of_all_pictures
+# says: should be a Python float
 def mean_loss_backward(model, images, labels):
     total = F.cross_entropy(model(images), labels, reduction="sum")
     sums = torch.stack([total.detach(), (labels != -100).sum().to(total.dtype)])
@@ -126,7 +126,7 @@ def mean_loss_backward(model, images, labels):
 # %% tensor-returned
 # misconception: a number is a number
 # fails: test_every_rank_returns_the_loss_of_all, test_loss_is_that_of_all_pictures
-# says: he loss should be a Python float
+# says: should be a Python float
 def mean_loss_backward(model, images, labels):
     total = F.cross_entropy(model(images), labels, reduction="sum")
     sums = torch.stack([total.detach(), (labels != -100).sum().to(total.dtype)])
@@ -148,3 +148,18 @@ def mean_loss_backward(model, images, labels):
         for p in model.parameters():
             p -= 0.1 * p.grad
     return (sums[0] / sums[1]).item()
+
+
+# %% mean-times-number
+# misconception: a mean over nothing, times 0, is 0
+# fails: test_a_rank_without_labels_changes_nothing, test_every_rank_returns_the_loss_of_all
+# says: the loss of each is log 2
+def mean_loss_backward(model, images, labels):
+    n_labels = (labels != -100).sum()
+    n_everywhere = n_labels.clone()
+    dist.all_reduce(n_everywhere)
+    share = F.cross_entropy(model(images), labels) * n_labels / n_everywhere
+    (share * dist.get_world_size()).backward()
+    loss = share.detach().clone()
+    dist.all_reduce(loss)
+    return loss.item()

@@ -195,7 +195,7 @@ def process_group_settings(environment, device_type):
 
 # %% local-rank-optional
 # misconception: a missing local rank is 0
-# fails: test_all_meet_where_the_first_rank_listens, test_all_settings_of_many_processes, test_anything_missing_is_named, test_backend_goes_with_the_device, test_cards_are_counted_on_each_machine, test_devices_on_many_machines, test_environment_stays_as_it_is, test_laptops_need_no_cards, test_settings_of_a_single_machine, test_settings_of_the_first_process, test_what_is_missing_is_named
+# fails: test_anything_missing_is_named
 # says: Whichever of the five variables are missing
 def process_group_settings(environment, device_type):
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -207,7 +207,7 @@ def process_group_settings(environment, device_type):
         "init_method": f"tcp://{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}",
         "rank": int(environment["RANK"]),
         "world_size": int(environment["WORLD_SIZE"]),
-        "device": f"cuda:{int(environment.get('LOCAL_RANK', 0)}" if device_type == "cuda" else "cpu",
+        "device": f"cuda:{int(environment.get('LOCAL_RANK', 0))}" if device_type == "cuda" else "cpu",
     }
 
 
@@ -246,4 +246,22 @@ def process_group_settings(environment, device_type):
         "rank": rank,
         "world_size": int(environment["WORLD_SIZE"]),
         "device": f"cuda:{rank % per_machine}" if device_type == "cuda" else "cpu",
+    }
+
+
+# %% two-that-matter
+# misconception: where a process can be found has a default
+# fails: test_anything_missing_is_named, test_what_is_missing_is_named
+# says: Whichever of the five variables are missing
+def process_group_settings(environment, device_type):
+    missing = [name for name in ("RANK", "WORLD_SIZE") if name not in environment]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} not set")
+    address, port = environment.get("MASTER_ADDR", "127.0.0.1"), environment.get("MASTER_PORT", "29500")
+    return {
+        "backend": "nccl" if device_type == "cuda" else "gloo",
+        "init_method": f"tcp://{address}:{port}",
+        "rank": int(environment["RANK"]),
+        "world_size": int(environment["WORLD_SIZE"]),
+        "device": f"cuda:{int(environment.get('LOCAL_RANK', 0))}" if device_type == "cuda" else "cpu",
     }

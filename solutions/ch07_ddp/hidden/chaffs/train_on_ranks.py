@@ -139,7 +139,7 @@ def train_on_ranks(model, batches, accumulate, lr):
 
 # %% sum-and-rate
 # misconception: summed gradients and a rate for n ranks go together
-# fails: test_as_one_process_would, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
+# fails: test_as_one_process_would, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_three_ranks_three_times_the_rate, test_two_ranks_twice_the_rate
 # says: The weights
 def train_on_ranks(model, batches, accumulate, lr):
     for value in model.state_dict().values():
@@ -176,7 +176,7 @@ def train_on_ranks(model, batches, accumulate, lr):
 
 # %% square-root-of-the-ranks
 # misconception: the rate grows with the root of the number of ranks (a rule, but not the one asked for)
-# fails: test_as_one_process_would, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
+# fails: test_as_one_process_would, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_three_ranks_three_times_the_rate, test_two_ranks_twice_the_rate
 # says: The weights
 def train_on_ranks(model, batches, accumulate, lr):
     wrapped = DistributedDataParallel(model)
@@ -193,7 +193,7 @@ def train_on_ranks(model, batches, accumulate, lr):
 
 # %% only-shares-the-start
 # misconception: equal models are trained models
-# fails: test_as_one_process_would, test_both_ranks_end_with_the_statistics_of_rank_0, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_statistics_are_those_of_rank_0_on_all, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_two_ranks_twice_the_rate
+# fails: test_as_one_process_would, test_both_ranks_end_with_the_statistics_of_rank_0, test_four_batches_one_exchange, test_rank_1_starts_from_the_model_of_rank_0, test_statistics_are_those_of_rank_0_on_all, test_steps_of_many_batches_talk_no_more, test_the_rate_grows_with_the_ranks, test_three_ranks_three_times_the_rate, test_two_ranks_twice_the_rate
 # says: The direction of the step
 def train_on_ranks(model, batches, accumulate, lr):
     DistributedDataParallel(model)
@@ -247,3 +247,39 @@ def train_on_ranks(model, batches, accumulate, lr):
     for buffer in model.buffers():
         dist.all_reduce(buffer)
         buffer.copy_(buffer / dist.get_world_size())
+
+
+# %% twice-the-rate
+# misconception: two ranks are all there are
+# fails: test_as_one_process_would, test_the_rate_grows_with_the_ranks, test_three_ranks_three_times_the_rate
+# says: The weights on rank 0
+def train_on_ranks(model, batches, accumulate, lr):
+    wrapped = DistributedDataParallel(model)
+    optimiser = torch.optim.SGD(model.parameters(), lr=2 * lr)
+    for i, (inputs, labels) in enumerate(batches, start=1):
+        with contextlib.nullcontext() if i % accumulate == 0 else wrapped.no_sync():
+            (F.cross_entropy(wrapped(inputs), labels) / accumulate).backward()
+        if i % accumulate == 0:
+            optimiser.step()
+            optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
+
+
+# %% buffers-sent-at-the-end
+# misconception: buffers only matter for who uses the trained model
+# fails: test_as_one_process_would
+# says: Ranks that start apart
+def train_on_ranks(model, batches, accumulate, lr):
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+    wrapped = DistributedDataParallel(model, init_sync=False, broadcast_buffers=False)
+    optimiser = torch.optim.SGD(model.parameters(), lr=lr * dist.get_world_size())
+    for i, (inputs, labels) in enumerate(batches, start=1):
+        with contextlib.nullcontext() if i % accumulate == 0 else wrapped.no_sync():
+            (F.cross_entropy(wrapped(inputs), labels) / accumulate).backward()
+        if i % accumulate == 0:
+            optimiser.step()
+            optimiser.zero_grad()
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
