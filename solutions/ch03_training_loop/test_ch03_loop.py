@@ -117,14 +117,19 @@ def test_state_dict_holds_all_that_matters(submission):
 # --- train_one_epoch --------------------------------------------------------------------------------------------------
 
 
-def _train(learner, weight, bias, batches, accumulate, max_norm, lr, epochs=1):
-    """Train one linear layer by plain steps: its weight and bias, the results, and whether it is in train mode."""
+def _train(learner, weight, bias, batches, accumulate, max_norm, lr, left=None):
+    """Train one linear layer by plain steps: its weight and bias, the result, and whether it is in train mode.
+
+    *left* is what all gradients are before.
+    """
     from autograder.instruments import mlp
 
     model = mlp([weight, bias]).eval()
     optimiser = torch.optim.SGD(model.parameters(), lr=lr)
-    results = [learner.train_one_epoch(model, batches, optimiser, accumulate, max_norm) for _ in range(epochs)]
-    return model[0].weight.detach(), model[0].bias.detach(), results, model.training
+    for parameter in model.parameters():
+        parameter.grad = None if left is None else torch.full_like(parameter, left)
+    result = learner.train_one_epoch(model, batches, optimiser, accumulate, max_norm)
+    return model[0].weight.detach(), model[0].bias.detach(), result, model.training
 
 
 def _mean_gradient(weight, bias, images, labels):
@@ -137,7 +142,7 @@ def _mean_gradient(weight, bias, images, labels):
 def test_mean_loss_of_a_model_that_knows_nothing(submission):
     """A model whose weights are zero has loss log(4) for four classes, and a rate of zero leaves it so."""
     batches = [(torch.ones(2, 3), torch.tensor([0, 1])), (torch.ones(1, 3), torch.tensor([3]))]
-    weight, _, (result,), training = submission.run(_train, torch.zeros(4, 3), torch.zeros(4), batches, 1, 1.0, 0.0)
+    weight, _, result, training = submission.run(_train, torch.zeros(4, 3), torch.zeros(4), batches, 1, 1.0, 0.0)
     assert isinstance(result, float), f"the result is a {type(result).__name__}; expected a float"
     assert_matches(result, math.log(4), what="the mean loss")
     assert_matches(weight, torch.zeros(4, 3), what="the weight")
@@ -181,6 +186,29 @@ def test_each_step_has_a_gradient_of_its_own(submission):
         expected = tuple(old - 0.5 * gradient for old, gradient in zip(expected, gradients, strict=True))
     weight, bias, _, _ = submission.run(_train, torch.zeros(2, 2), torch.zeros(2), batches, 2, 100.0, 0.5)
     assert_matches((weight, bias), expected, what="the weight and the bias after two steps")
+
+
+@pytest.mark.task("train_one_epoch")
+@pytest.mark.pitfall("T2")
+@pytest.mark.lesson("The order of the calls")
+def test_old_gradients_have_no_part(submission):
+    """Gradients of 7 from before the call do not show in the step that two batches make."""
+    batches = [(torch.tensor([[1.0, 0.0]]), torch.tensor([1])), (torch.tensor([[0.0, 1.0]]), torch.tensor([0]))]
+    weight, bias, _, _ = submission.run(_train, torch.zeros(2, 2), torch.zeros(2), batches, 2, 100.0, 1.0, left=7.0)
+    assert_matches(weight, torch.tensor([[-0.25, 0.25], [0.25, -0.25]]), what="the weight after one step")
+    assert_matches(bias, torch.zeros(2), what="the bias after one step")
+
+
+@pytest.mark.task("train_one_epoch")
+@pytest.mark.pitfall("T11")
+@pytest.mark.lesson("When a batch explodes")
+def test_the_step_is_clipped_as_a_whole(submission):
+    """Of two batches that make one step, one has a value of 1000: next to it, the other hardly shows in the step."""
+    batches = [(torch.tensor([[1e3, 0.0]]), torch.tensor([0])), (torch.tensor([[0.0, 1.0]]), torch.tensor([1]))]
+    weight, _, _, _ = submission.run(_train, torch.zeros(2, 2), torch.zeros(2), batches, 2, 1.0, 1.0)
+    # both pull alike by a share of their values, 250 and 1/4; the norm of all that is sqrt(2) * 250, and may be 1
+    expected = torch.tensor([[1.0, -0.001], [-1.0, 0.001]]) / math.sqrt(2)
+    assert_matches(weight, expected, atol=1e-4, what="the weight after one step")
 
 
 @pytest.mark.task("train_one_epoch")
