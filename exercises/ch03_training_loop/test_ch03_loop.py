@@ -338,7 +338,8 @@ def _modes_after(learner, batches, frozen):
     if frozen:
         inner[0].eval()
     result = learner.validate(model, batches)
-    return [model.training, inner.training, inner[0].training, inner[1].training], result
+    named = {"the model": model, "the inner part": inner, "its BatchNorm": inner[0], "its Dropout": inner[1]}
+    return {name: module.training for name, module in named.items()}, result
 
 
 @pytest.mark.task("validate")
@@ -349,14 +350,14 @@ def test_a_frozen_layer_stays_frozen(submission):
     batches = [(PICTURES, torch.tensor([0, 1, 0]))]
     modes, result = submission.run(_modes_after, batches, True)
     assert_matches(result["accuracy"], 2 / 3, what="the accuracy")
-    assert_matches(modes, [True, True, False, True], what="`training` of the modules")
+    assert_matches(modes, {**dict.fromkeys(modes, True), "its BatchNorm": False}, what="`training` afterwards of")
 
 
 @pytest.mark.task("validate")
 def test_training_goes_on_afterwards(submission):
     """A model that was in train mode is in train mode after validation, with all that it is made of."""
     modes, _ = submission.run(_modes_after, [(PICTURES, torch.tensor([0, 1, 0]))], False)
-    assert_matches(modes, [True, True, True, True], what="`training` of the modules")
+    assert_matches(modes, dict.fromkeys(modes, True), what="`training` afterwards of")
 
 
 # --- make_optimiser ---------------------------------------------------------------------------------------------------
@@ -374,9 +375,14 @@ def _decay(learner, value, lr, weight_decay, steps):
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
         optimiser.step()
-    weights = [model[0].weight.item(), model[2].weight.item()]
-    others = [p.item() for p in (model[0].bias, model[1].weight, model[1].bias, model[2].bias)]
-    return weights, others
+    first, norm, last = ({name: p.item() for name, p in layer.named_parameters()} for layer in model)
+    others = {
+        "the first layer's bias": first["bias"],
+        "the normalisation's weight": norm["weight"],
+        "the normalisation's bias": norm["bias"],
+        "the last layer's bias": last["bias"],
+    }
+    return [first["weight"], last["weight"]], others
 
 
 @pytest.mark.task("make_optimiser")
@@ -395,7 +401,7 @@ def test_biases_and_normalisation_stay(submission):
     """Without gradients, weights get smaller; biases and the parameters of normalisation layers do not change."""
     weights, others = submission.run(_decay, 2.0, 0.1, 0.5, 3)
     assert all(0 < weight < 2 for weight in weights), f"the weights went from 2 to {weights}"
-    assert_matches(others, [2.0, 2.0, 2.0, 2.0], what="the other parameters")
+    assert_matches(others, dict.fromkeys(others, 2.0), what="after three steps")
 
 
 def _groups(learner):
@@ -407,10 +413,11 @@ def _groups(learner):
 
 
 @pytest.mark.task("make_optimiser")
+@pytest.mark.lesson("Weight decay")
 def test_frozen_parameters_are_left_out(submission):
     """Of two layers, one of them frozen, the optimiser has the weight and the bias of the other, once each."""
     sizes, rates = submission.run(_groups)
-    assert_matches(sizes, [3, 6], what="the sizes of the parameters in all groups")
+    assert_matches(sizes, [3, 6], what="the list of all sizes in the groups")
     assert_matches(rates, [0.25] * len(rates), what="the rates of the groups")
 
 
@@ -444,9 +451,10 @@ def test_warm_up(submission):
 @pytest.mark.pitfall("T8")
 @pytest.mark.lesson("The learning rate over time")
 def test_half_a_cosine(submission):
-    """After two steps of warm-up, four more go down to nothing: 0.854, 0.5, 0.146 and 0 times the rate."""
-    rates = submission.run(_rates, 2.0, 2, 3, 2, 0.0, 6)
-    assert_matches(rates[2:], [1 + math.sqrt(0.5), 1.0, 1 - math.sqrt(0.5), 0.0], what="the rates after the warm-up")
+    """After two steps of warm-up to a rate of 1, four more go down to nothing: 0.854, 0.5, 0.146 and 0."""
+    rates = submission.run(_rates, 1.0, 2, 3, 2, 0.0, 6)
+    quarter = math.sqrt(0.125)
+    assert_matches(rates[2:], [0.5 + quarter, 0.5, 0.5 - quarter, 0.0], what="the rates after the warm-up")
 
 
 @pytest.mark.task("make_scheduler")
