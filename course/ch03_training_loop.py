@@ -23,6 +23,9 @@
 # How to use this lesson: every section asks for a prediction. Make it before you run the cell. A wrong
 # guess is the most useful thing that can happen to you here. Every claim in the text is checked by an
 # `assert` in a cell close by, so you can change the numbers and see what still holds.
+#
+# Plan for about an hour of reading, and pause where you like. Tasks 1 to 5 of the exercise need the sections up
+# to *The learning rate over time*, except *Statistics that move*; that one and the rest are for tasks 6 to 10.
 
 # %%
 import copy
@@ -1311,16 +1314,16 @@ plotting.show_figure(
 )
 
 assert (new_y == rare).double().mean() < 0.03
-assert overall > 0.85
+assert 0.85 < overall < 0.93
 assert recalls[rare] < 0.3
 assert recalls.mean() < overall - 0.03
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Up to 0.97: a class of 3 % cannot cost more than 3 %. (This network makes other mistakes, too.) In the mean of the
-# recalls, the *balanced accuracy*, each class counts a tenth, so a class that is never found costs a tenth: the mean
-# cannot be above 0.9. The row of the eight in the confusion matrix shows at once what is wrong.
+# Up to 0.97: a class of 3 % cannot cost more than 3 %. (Here it is lower, about 0.89: eights
+# are not this network's only mistakes.) In the mean of the recalls, the *balanced accuracy*, each class counts a
+# tenth, so a class that is never found costs a tenth: the mean cannot be above 0.9. The row of the eight in the confusion matrix shows at once what is wrong.
 #
 # </details>
 #

@@ -117,14 +117,19 @@ def test_state_dict_holds_all_that_matters(submission):
 # --- train_one_epoch --------------------------------------------------------------------------------------------------
 
 
-def _train(learner, weight, bias, batches, accumulate, max_norm, lr, epochs=1):
-    """Train one linear layer by plain steps: its weight and bias, the results, and whether it is in train mode."""
+def _train(learner, weight, bias, batches, accumulate, max_norm, lr, left=None):
+    """Train one linear layer by plain steps: its weight and bias, the result, and whether it is in train mode.
+
+    *left* is what all gradients are before.
+    """
     from autograder.instruments import mlp
 
     model = mlp([weight, bias]).eval()
     optimiser = torch.optim.SGD(model.parameters(), lr=lr)
-    results = [learner.train_one_epoch(model, batches, optimiser, accumulate, max_norm) for _ in range(epochs)]
-    return model[0].weight.detach(), model[0].bias.detach(), results, model.training
+    for parameter in model.parameters():
+        parameter.grad = None if left is None else torch.full_like(parameter, left)
+    result = learner.train_one_epoch(model, batches, optimiser, accumulate, max_norm)
+    return model[0].weight.detach(), model[0].bias.detach(), result, model.training
 
 
 def _mean_gradient(weight, bias, images, labels):
@@ -137,7 +142,7 @@ def _mean_gradient(weight, bias, images, labels):
 def test_mean_loss_of_a_model_that_knows_nothing(submission):
     """A model whose weights are zero has loss log(4) for four classes, and a rate of zero leaves it so."""
     batches = [(torch.ones(2, 3), torch.tensor([0, 1])), (torch.ones(1, 3), torch.tensor([3]))]
-    weight, _, (result,), training = submission.run(_train, torch.zeros(4, 3), torch.zeros(4), batches, 1, 1.0, 0.0)
+    weight, _, result, training = submission.run(_train, torch.zeros(4, 3), torch.zeros(4), batches, 1, 1.0, 0.0)
     assert isinstance(result, float), f"the result is a {type(result).__name__}; expected a float"
     assert_matches(result, math.log(4), what="the mean loss")
     assert_matches(weight, torch.zeros(4, 3), what="the weight")
@@ -181,6 +186,29 @@ def test_each_step_has_a_gradient_of_its_own(submission):
         expected = tuple(old - 0.5 * gradient for old, gradient in zip(expected, gradients, strict=True))
     weight, bias, _, _ = submission.run(_train, torch.zeros(2, 2), torch.zeros(2), batches, 2, 100.0, 0.5)
     assert_matches((weight, bias), expected, what="the weight and the bias after two steps")
+
+
+@pytest.mark.task("train_one_epoch")
+@pytest.mark.pitfall("T2")
+@pytest.mark.lesson("The order of the calls")
+def test_old_gradients_have_no_part(submission):
+    """Gradients of 7 from before the call do not show in the step that two batches make."""
+    batches = [(torch.tensor([[1.0, 0.0]]), torch.tensor([1])), (torch.tensor([[0.0, 1.0]]), torch.tensor([0]))]
+    weight, bias, _, _ = submission.run(_train, torch.zeros(2, 2), torch.zeros(2), batches, 2, 100.0, 1.0, left=7.0)
+    assert_matches(weight, torch.tensor([[-0.25, 0.25], [0.25, -0.25]]), what="the weight after one step")
+    assert_matches(bias, torch.zeros(2), what="the bias after one step")
+
+
+@pytest.mark.task("train_one_epoch")
+@pytest.mark.pitfall("T11")
+@pytest.mark.lesson("When a batch explodes")
+def test_the_step_is_clipped_as_a_whole(submission):
+    """Of two batches that make one step, one has a value of 1000: next to it, the other hardly shows in the step."""
+    batches = [(torch.tensor([[1e3, 0.0]]), torch.tensor([0])), (torch.tensor([[0.0, 1.0]]), torch.tensor([1]))]
+    weight, _, _, _ = submission.run(_train, torch.zeros(2, 2), torch.zeros(2), batches, 2, 1.0, 1.0)
+    # both pull alike by a share of their values, 250 and 1/4; the norm of all that is sqrt(2) * 250, and may be 1
+    expected = torch.tensor([[1.0, -0.001], [-1.0, 0.001]]) / math.sqrt(2)
+    assert_matches(weight, expected, atol=1e-4, what="the weight after one step")
 
 
 @pytest.mark.task("train_one_epoch")
@@ -310,7 +338,8 @@ def _modes_after(learner, batches, frozen):
     if frozen:
         inner[0].eval()
     result = learner.validate(model, batches)
-    return [model.training, inner.training, inner[0].training, inner[1].training], result
+    named = {"the model": model, "the inner part": inner, "its BatchNorm": inner[0], "its Dropout": inner[1]}
+    return {name: module.training for name, module in named.items()}, result
 
 
 @pytest.mark.task("validate")
@@ -321,14 +350,14 @@ def test_a_frozen_layer_stays_frozen(submission):
     batches = [(PICTURES, torch.tensor([0, 1, 0]))]
     modes, result = submission.run(_modes_after, batches, True)
     assert_matches(result["accuracy"], 2 / 3, what="the accuracy")
-    assert_matches(modes, [True, True, False, True], what="`training` of the modules")
+    assert_matches(modes, {**dict.fromkeys(modes, True), "its BatchNorm": False}, what="`training` afterwards of")
 
 
 @pytest.mark.task("validate")
 def test_training_goes_on_afterwards(submission):
     """A model that was in train mode is in train mode after validation, with all that it is made of."""
     modes, _ = submission.run(_modes_after, [(PICTURES, torch.tensor([0, 1, 0]))], False)
-    assert_matches(modes, [True, True, True, True], what="`training` of the modules")
+    assert_matches(modes, dict.fromkeys(modes, True), what="`training` afterwards of")
 
 
 # --- make_optimiser ---------------------------------------------------------------------------------------------------
@@ -346,9 +375,14 @@ def _decay(learner, value, lr, weight_decay, steps):
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
         optimiser.step()
-    weights = [model[0].weight.item(), model[2].weight.item()]
-    others = [p.item() for p in (model[0].bias, model[1].weight, model[1].bias, model[2].bias)]
-    return weights, others
+    first, norm, last = ({name: p.item() for name, p in layer.named_parameters()} for layer in model)
+    others = {
+        "the first layer's bias": first["bias"],
+        "the normalisation's weight": norm["weight"],
+        "the normalisation's bias": norm["bias"],
+        "the last layer's bias": last["bias"],
+    }
+    return [first["weight"], last["weight"]], others
 
 
 @pytest.mark.task("make_optimiser")
@@ -367,7 +401,7 @@ def test_biases_and_normalisation_stay(submission):
     """Without gradients, weights get smaller; biases and the parameters of normalisation layers do not change."""
     weights, others = submission.run(_decay, 2.0, 0.1, 0.5, 3)
     assert all(0 < weight < 2 for weight in weights), f"the weights went from 2 to {weights}"
-    assert_matches(others, [2.0, 2.0, 2.0, 2.0], what="the other parameters")
+    assert_matches(others, dict.fromkeys(others, 2.0), what="after three steps")
 
 
 def _groups(learner):
@@ -379,10 +413,11 @@ def _groups(learner):
 
 
 @pytest.mark.task("make_optimiser")
+@pytest.mark.lesson("Weight decay")
 def test_frozen_parameters_are_left_out(submission):
     """Of two layers, one of them frozen, the optimiser has the weight and the bias of the other, once each."""
     sizes, rates = submission.run(_groups)
-    assert_matches(sizes, [3, 6], what="the sizes of the parameters in all groups")
+    assert_matches(sizes, [3, 6], what="the list of all sizes in the groups")
     assert_matches(rates, [0.25] * len(rates), what="the rates of the groups")
 
 
@@ -416,9 +451,10 @@ def test_warm_up(submission):
 @pytest.mark.pitfall("T8")
 @pytest.mark.lesson("The learning rate over time")
 def test_half_a_cosine(submission):
-    """After two steps of warm-up, four more go down to nothing: 0.854, 0.5, 0.146 and 0 times the rate."""
-    rates = submission.run(_rates, 2.0, 2, 3, 2, 0.0, 6)
-    assert_matches(rates[2:], [1 + math.sqrt(0.5), 1.0, 1 - math.sqrt(0.5), 0.0], what="the rates after the warm-up")
+    """After two steps of warm-up to a rate of 1, four more go down to nothing: 0.854, 0.5, 0.146 and 0."""
+    rates = submission.run(_rates, 1.0, 2, 3, 2, 0.0, 6)
+    quarter = math.sqrt(0.125)
+    assert_matches(rates[2:], [0.5 + quarter, 0.5, 0.5 - quarter, 0.0], what="the rates after the warm-up")
 
 
 @pytest.mark.task("make_scheduler")

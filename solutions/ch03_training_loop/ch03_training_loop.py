@@ -135,8 +135,9 @@ class Classifier(nn.Module):
     is the loss that it is trained with.
 
     As with any module, `.to(...)` brings all of it to another device or dtype, `.eval()` reaches all of it,
-    `parameters()` are all that is trained, and `state_dict()` is all that a second model of the same size needs in order
-    to give the same scores, whatever numbers that one was built with (in tensors of the same shape).
+    those of its `parameters()` that require gradients are all that is trained, and `state_dict()` is all that a second
+    model of the same size needs in order to give the same scores, whatever numbers that one was built with (in tensors
+    of the same shape).
     """
 
     def __init__(self, n_blocks, width, mean, std, n_classes=10):
@@ -319,6 +320,7 @@ print(f"two steps, rate 0.1, max_norm 1: the weights have moved by {moved:.3g}; 
 model = small_model()
 train_one_epoch(model, in_batches(IMAGES[:96], LABELS[:96], 8), torch.optim.SGD(model.parameters(), lr=0.1), 1, 1.0)
 print("graphs of earlier batches that are alive as each batch comes:", model[-1].history)
+print("(1 is fine: the last loss lives until the next one replaces it)")
 
 # %% nbgrader={"grade": true, "grade_id": "train_one_epoch", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 5}
 check("train_one_epoch")
@@ -762,7 +764,7 @@ check("refresh_statistics")
 # <details><summary>Hint 2: what to look at</summary>
 #
 # What does `.train()` do to modules inside of modules? And what is the rate of each group in `optimiser.param_groups`?
-# Lesson, section *A new head on an old body*.
+# Lesson, section *A new head on an old body*. A Dropout must still follow the mode: *Two modes*.
 #
 # </details>
 #

@@ -1,6 +1,6 @@
 # %% has-fallen
 # misconception: a loss that has fallen shows that a pipeline works
-# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only, test_rejects_a_pipeline_whose_loss_stays_high
 # says: `check_pipeline` accepts an implementation that is wrong
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
@@ -23,8 +23,8 @@ def check_pipeline(make_pipeline):
 
 # %% predictions-only
 # misconception: a model that gets every picture right has been trained on a right loss
-# fails: test_own_test_rejects_wrong_pipelines
-# says: Your test rejects pipelines that learn nothing, too little, other labels, or something tha
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_whose_loss_stays_high
+# says: Your test rejects pipelines that learn nothing, too little, too late or other labels
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
     model, step = make_pipeline()
@@ -51,7 +51,7 @@ def check_pipeline(make_pipeline):
 # %% half-of-the-pictures
 # misconception: most of the pictures right is right enough
 # fails: test_own_test_rejects_wrong_pipelines
-# says: Your test rejects pipelines that learn nothing, too little, other labels, or something tha
+# says: Your test rejects pipelines that learn nothing, too little, too late or other labels
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
     model, step = make_pipeline()
@@ -64,7 +64,7 @@ def check_pipeline(make_pipeline):
 
 # %% one-label
 # misconception: for learning by heart, any labels will do
-# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_pipeline_that_works_in_train_mode_only
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_that_works_in_train_mode_only
 # says: `check_pipeline` accepts an implementation that is wrong
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.zeros(32, dtype=torch.long)
@@ -78,7 +78,7 @@ def check_pipeline(make_pipeline):
 
 # %% parameters-have-moved
 # misconception: parameters that move are parameters that learn
-# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only, test_rejects_a_pipeline_whose_loss_stays_high
 # says: `check_pipeline` accepts an implementation that is wrong
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
@@ -134,7 +134,7 @@ def check_pipeline(make_pipeline):
 
 # %% a-single-picture
 # misconception: one picture is the smallest batch, and so the quickest test
-# fails: test_own_test_accepts_right_pipelines, test_own_test_rejects_wrong_pipelines, test_rejects_a_pipeline_that_works_in_train_mode_only
+# fails: test_own_test_accepts_right_pipelines, test_own_test_rejects_wrong_pipelines, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_that_works_in_train_mode_only
 # says: `check_pipeline` accepts an implementation that is wrong
 def check_pipeline(make_pipeline):
     x, y = torch.rand(1, 64, generator=torch.Generator().manual_seed(0)), torch.tensor([3])
@@ -148,7 +148,7 @@ def check_pipeline(make_pipeline):
 
 # %% answer-returned
 # misconception: a test says what it found by returning True or False
-# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only, test_rejects_a_pipeline_whose_loss_stays_high
 # says: `check_pipeline` accepts an implementation that is wrong
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
@@ -161,7 +161,7 @@ def check_pipeline(make_pipeline):
 
 # %% exceptions-swallowed
 # misconception: a test should not stop the run
-# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_crawling_pipeline, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_that_learns_other_labels, test_rejects_a_pipeline_that_works_in_train_mode_only, test_rejects_a_pipeline_whose_loss_stays_high
 # says: `check_pipeline` accepts an implementation that is wrong
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
@@ -192,12 +192,53 @@ def check_pipeline(make_pipeline):
 
 # %% the-lowest-loss
 # misconception: it is enough to have been there once, and near the end is as good as the end
-# fails: test_own_test_rejects_wrong_pipelines
-# says: Your test rejects pipelines that learn nothing, too little, other labels, or something tha
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_pipeline_that_is_late, test_rejects_a_pipeline_whose_loss_stays_high
+# says: Your test rejects pipelines that learn nothing, too little, too late or other labels
 def check_pipeline(make_pipeline):
     x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
     model, step = make_pipeline()
     losses = [step(x, y) for _ in range(60)]
     assert min(losses) < 1.6
+    model.eval()
+    assert torch.equal(model(x).argmax(1), y)
+
+
+# %% near-zero-once
+# misconception: a loss that was near zero stays there
+# fails: test_own_test_rejects_wrong_pipelines
+# says: Your test rejects pipelines that learn nothing, too little, too late or other labels
+def check_pipeline(make_pipeline):
+    x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
+    model, step = make_pipeline()
+    losses = [step(x, y) for _ in range(60)]
+    assert min(losses) < 0.1
+    model.eval()
+    assert torch.equal(model(x).argmax(1), y)
+
+
+# %% nine-of-ten
+# misconception: by heart is nine of ten
+# fails: test_own_test_rejects_wrong_pipelines
+# says: Your test rejects pipelines that learn nothing, too little, too late or other labels
+def check_pipeline(make_pipeline):
+    x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
+    model, step = make_pipeline()
+    for _ in range(60):
+        loss = step(x, y)
+    assert loss < 0.1
+    model.eval()
+    assert (model(x).argmax(1) == y).float().mean() > 0.9
+
+
+# %% two-hundred-steps
+# misconception: more steps make a stricter test
+# fails: test_own_test_rejects_wrong_pipelines, test_rejects_a_pipeline_that_is_late
+# says: `check_pipeline` accepts an implementation that is wrong
+def check_pipeline(make_pipeline):
+    x, y = torch.rand(32, 64, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 10
+    model, step = make_pipeline()
+    for _ in range(200):
+        loss = step(x, y)
+    assert loss < 0.1
     model.eval()
     assert torch.equal(model(x).argmax(1), y)

@@ -74,7 +74,7 @@ def make_optimiser(model, lr, weight_decay):
 # %% linear-layers-only
 # misconception: weights are the weights of linear layers
 # fails: test_decay_and_gradients_are_kept_apart, test_only_weights_decay, test_steps_with_gradients
-# says: weights shrink at the given pace
+# says: shrink at the given pace
 def make_optimiser(model, lr, weight_decay):
     weights = {module.weight for module in model.modules() if isinstance(module, nn.Linear)}
     trainable = [p for p in model.parameters() if p.requires_grad]
@@ -88,7 +88,7 @@ def make_optimiser(model, lr, weight_decay):
 # %% matrices-have-two-dimensions
 # misconception: a weight is a matrix, so it has two dimensions
 # fails: test_decay_and_gradients_are_kept_apart, test_only_weights_decay, test_steps_with_gradients
-# says: weights shrink at the given pace
+# says: shrink at the given pace
 def make_optimiser(model, lr, weight_decay):
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [

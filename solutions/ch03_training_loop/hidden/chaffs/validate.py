@@ -342,3 +342,24 @@ def validate(model, batches):
     for module, training in modes:
         module.train(training)
     return {"loss": loss, "accuracy": correct / n}
+
+
+# %% the-usual-two
+# misconception: Dropout and BatchNorm1d are all that has two modes
+# fails: test_everything_is_as_it_was, test_sizes_of_batches_do_not_matter
+# says: Whatever the modes were
+def validate(model, batches):
+    modes = [(module, module.training) for module in model.modules()]
+    for module in model.modules():
+        if isinstance(module, (nn.Dropout, nn.BatchNorm1d)):
+            module.eval()
+    loss = correct = n = 0
+    for images, labels in batches:
+        with torch.no_grad():
+            scores = model(images)
+        loss += F.cross_entropy(scores, labels, reduction="sum").item()
+        correct += (scores.argmax(dim=1) == labels).sum().item()
+        n += len(labels)
+    for module, training in modes:
+        module.train(training)
+    return {"loss": loss / n, "accuracy": correct / n}

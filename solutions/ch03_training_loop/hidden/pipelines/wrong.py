@@ -346,3 +346,55 @@ def make_pipeline():
         return loss.item()
 
     return model, step
+
+
+# %% one-label-of-the-batch
+# pitfall: T10
+def make_pipeline():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+
+    def step(x, y):
+        y = torch.cat([(y[:1] + 1) % 10, y[1:]])  # the first of each batch is spoilt: 31 of 32 are right
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        return loss.item()
+
+    return model, step
+
+
+# %% decay-that-grows
+# pitfall: T8
+def make_pipeline():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    body, head = ({"params": model[i].parameters(), "weight_decay": decay} for i, decay in ((0, 0.0), (2, 0.01)))
+    optimiser = torch.optim.AdamW([body, head], lr=0.02)
+
+    def step(x, y):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        # a schedule of the wrong number: the loss gets near zero, then the logits fade, and it comes back
+        optimiser.param_groups[1]["weight_decay"] *= 1.14
+        return loss.item()
+
+    return model, step
+
+
+# %% ten-times-too-slow
+# pitfall: T8
+def make_pipeline():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.002)
+
+    def step(x, y):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        return loss.item()
+
+    return model, step
