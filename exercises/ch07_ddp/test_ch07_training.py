@@ -111,7 +111,7 @@ DIRECTION = torch.tensor([[0.5, 0.5], [-0.5, -0.5]])
 @pytest.mark.pitfall("P10")
 @pytest.mark.lesson("What DDP does for you")
 def test_rank_1_starts_from_the_model_of_rank_0(submission):
-    """Rank 0 starts from weights of 0, rank 1 from 3; a step later both have the same: 0, moved along the mean gradient."""
+    """Rank 0 starts from weights of 0, rank 1 from 3; then both have the same: 0, moved along the mean gradient."""
     weights = values_on_ranks(submission, _two_classes, 2, [0.0, 3.0], [ACROSS, UP], 1, 0.1)
     assert_matches(weights[1], weights[0], what="the weights on rank 1, compared to those on rank 0")
     assert_matches(weights[0] / weights[0].norm(), DIRECTION, what="the direction of the step")

@@ -124,7 +124,7 @@ def test_mean_of_two_ranks(submission):
 @pytest.mark.pitfall("P9")
 @pytest.mark.lesson("Collectives, and who waits")
 def test_a_rank_without_a_gradient_counts_as_zeros(submission):
-    """Of three ranks, rank 0 has no gradient for the first parameter, rank 1 none for the second, rank 2 none at all."""
+    """Of three ranks, one has no gradient for the first parameter, one none for the second, one none at all."""
     gradients = [[None, torch.tensor([9.0])], [torch.tensor([3.0, 6.0]), None], [None, None]]
     for found in values_on_ranks(submission, _averaged, 3, gradients, timeout=10):
         assert_matches(found, [torch.tensor([1.0, 2.0]), torch.tensor([3.0])], what="the gradients")
@@ -338,7 +338,7 @@ def test_accepts_gradients_that_are_new_tensors(submission):
 @pytest.mark.task("check_averaging")
 @pytest.mark.lesson("A test for many ranks")
 def test_accepts_rounding_errors(submission):
-    """Means that are rounded otherwise, and a frozen `.grad` that is an equal copy, are accepted on all of three ranks."""
+    """Means that are rounded otherwise, and a frozen `.grad` that is an equal copy, are accepted on three ranks."""
     reason = _rejection(submission, _DIVIDES_FIRST, 3)
     assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
 
