@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from autograder.chapter import STARTER_NAME
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+_TO_NOTEBOOK = re.compile(r"""(<a\s[^>]*href="[^":]+)\.ipynb(?=")""")
 _TO_READ = (
     "```{note}\nThis is the exercise as it is handed out, to read. Work on it in JupyterLab: `make learn` in the "
     "course's folder, then open `%s`.\n```"
@@ -38,7 +40,16 @@ def run_lesson(source: Path) -> Any:
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources=folder, extra_arguments=quiet)
     client.execute()
     stand_still(notebook)
+    lead_to_pages(notebook)
     return notebook
+
+
+def lead_to_pages(notebook: Any) -> None:
+    """In HTML that cells have shown, turn links to notebooks into links to their pages; Sphinx sees to the others."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if shown := output.get("data", {}).get("text/html"):
+                output["data"]["text/html"] = _TO_NOTEBOOK.sub(r"\1.html", shown)
 
 
 def exercise_to_read(starter: Path) -> Any:
