@@ -18,7 +18,7 @@ from autograder.errors import ClinicError
 from autograder.live_output import Data, changing_output
 from autograder.outline import ChapterOutline, read_outline
 from autograder.progress import ChapterStanding, Diary, Standing
-from autograder.progress_table import in_words, last_check, state, table
+from autograder.progress_table import in_words, last_check, next_open, state, table
 from autograder.rendering import BAD, GOOD, points
 
 _EVERY_S = 1.0
@@ -39,9 +39,8 @@ class Board:
         words = f"{in_words(self.whole)}."
         if self.current is None:
             return f"{words} That is the whole course!"
-        outline, standing = self.current
-        open_task = next(task.task for task in standing.tasks if not task.done)
-        return f"{words} Next: {open_task}, in chapter {outline.number}, {outline.title}."
+        outline, task = self.current
+        return f"{words} Next: {task}, in chapter {outline.number}, {outline.title}."
 
     @property
     def whole(self) -> ChapterStanding:
@@ -49,9 +48,11 @@ class Board:
         return ChapterStanding("", tuple(task for _, standing in self.chapters for task in standing.tasks))
 
     @property
-    def current(self) -> tuple[ChapterOutline, ChapterStanding] | None:
-        """The first chapter with an open task."""
-        return next(((o, s) for o, s in self.chapters if not s.complete), None)
+    def current(self) -> tuple[ChapterOutline, str] | None:
+        """The first chapter with an open task, and that task."""
+        outlines = {standing.chapter: outline for outline, standing in self.chapters}
+        following = next_open([standing for _, standing in self.chapters])
+        return (outlines[following[0]], following[1]) if following else None
 
     @property
     def text(self) -> str:
@@ -63,7 +64,7 @@ class Board:
         """The board with links; a chapter's tasks are folded away but for the first chapter with an open one."""
         parts = [f"<p><b>{escape(self.summary)}</b></p>"]
         for outline, standing in self.chapters:
-            unfolded = " open" if self.current is not None and standing is self.current[1] else ""
+            unfolded = " open" if self.current is not None and outline is self.current[0] else ""
             title = f"<b>Chapter {outline.number}: {escape(outline.title)}</b>"
             stands = f"{_sign(standing.complete)} {in_words(standing)}"
             rows = _cells("th", "task", "state", "points", "last check"), *map(_row, standing.tasks)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,6 @@ from autograder.rendering import task_html, task_text
 from autograder.report import TaskReport
 from autograder.sections import Section
 
-_NBGRADER = "NBGRADER_EXECUTION"
-"""Set by nbgrader where it runs a notebook to grade or to validate it: nobody looks on then, and it is no check."""
 _INTERRUPTED = "The check was interrupted. Nothing was lost; run it again when the function is changed."
 _OUT_OF_TIME = (
     "The check was stopped: Validate gives each cell a limited time. Run this check in the notebook itself, where it "
@@ -75,7 +72,7 @@ def check(task: str | Callable[..., Any] = "") -> CheckResult | None:
         chapter = _chapter_here(name)
         namespace = _live_namespace()
         wanted = [chapter.task(name).name]
-        if _NBGRADER in os.environ or not hasattr(_shell(), "kernel"):
+        if validating.run_by_nbgrader() or not hasattr(_shell(), "kernel"):
             reports, printed = check_live(chapter, namespace, wanted)
         else:
             with CheckBar(name, changing_output()) as bar:
@@ -116,7 +113,7 @@ def _noted_as_the_last(chapter: Chapter, report: TaskReport) -> bool:
     """
     here = Path.cwd().resolve()
     root = find_root(here)
-    if _NBGRADER in os.environ or root / "exercises" not in here.parents:
+    if validating.run_by_nbgrader() or root / "exercises" not in here.parents:
         return False
     diary = Diary(root)
     complete_before = diary.standing(chapter).complete

@@ -12,13 +12,19 @@ import os
 import sys
 import textwrap
 
+_VARIABLE = "NBGRADER_EXECUTION"
 _WIDTH = 80
 """In characters: the command ``nbgrader validate`` cuts lines that are longer than 83."""
 
 
 def is_on() -> bool:
     """Whether nbgrader's Validate started this kernel."""
-    return os.environ.get("NBGRADER_EXECUTION") == "validate"
+    return os.environ.get(_VARIABLE) == "validate"
+
+
+def run_by_nbgrader() -> bool:
+    """Whether nbgrader started this kernel, to grade or to validate: nobody looks on then, and it is no check."""
+    return _VARIABLE in os.environ
 
 
 def tell(text: str) -> None:
