@@ -207,8 +207,8 @@ class Grading:
     """Whether hidden tests are used where they are at hand."""
     timed: bool | None = None
     """Limits the tests to those that take times, or to the others; a grade needs both."""
-    on_result: Callable[[str, TestResult], None] | None = None
-    """Told of each test's task and result as soon as it is there."""
+    on_start: Callable[[str, int, int], None] | None = None
+    """Told of each test that begins, see :class:`Session`."""
 
     def files(self) -> list[Path]:
         """The test files that count."""
@@ -225,7 +225,7 @@ class Grading:
             self.chapter,
             program,
             lambda role: self.host.runner(owner, role, warm=self.chapter.warm),
-            on_result=self.on_result,
+            on_start=self.on_start,
         )
         results = run_tests(session, self.files(), chosen, timed=self.timed)
         for task, names in session.asked_names.items():

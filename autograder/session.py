@@ -69,7 +69,6 @@ class Session:
     """(task, result) in the order in which tests ran; a test that fails in teardown as well has two."""
     on_start: Callable[[str, int, int], None] | None = None
     """Told of each test that begins: its description, how many of the run's tests are through, how many there are."""
-    on_result: Callable[[str, TestResult], None] | None = None
     patience: float = 1.0
     """What the time that a request may take is multiplied by."""
     asked_names: dict[str, set[str]] = field(default_factory=dict)
@@ -257,8 +256,6 @@ class Fixtures:
             return report
         result = _result(item, call, session)
         session.results.append((task_of(item), result))
-        if session.on_result is not None:
-            session.on_result(task_of(item), result)
         if result.outcome in (Outcome.FAILED, Outcome.TIMEOUT):
             report.longrepr = f"{result.description}\n{result.message}".strip()
         return report

@@ -8,8 +8,6 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from autograder.report import TestResult
-
 _PER_SECOND = 2
 """How often the bar is drawn. Seldom: it takes time from the process that takes times."""
 
@@ -19,7 +17,7 @@ class TestBar:
 
     __test__ = False  # pytest: not a test class, in spite of its name
 
-    def __init__(self, task: str, tests: int) -> None:
+    def __init__(self, task: str) -> None:
         # the file by itself: while pytest runs in this process, sys.stderr is another one
         console = Console(file=sys.stderr)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -32,13 +30,11 @@ class TestBar:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._bar = self._progress.add_task(f"{task}: tests", total=tests)
-        self._seen: set[str] = set()
+        self._bar = self._progress.add_task(f"{task}: tests", total=None)
 
-    def show(self, task: str, result: TestResult) -> None:
-        """Count a result; the cases of a parametrised test count once."""
-        self._seen.add(result.name.partition("[")[0])
-        self._progress.update(self._bar, completed=len(self._seen))
+    def started(self, description: str, through: int, tests: int) -> None:
+        """A test begins when ``through`` of ``tests`` have been run."""
+        self._progress.update(self._bar, completed=through, total=tests)
 
     def __enter__(self) -> TestBar:
         self._progress.start()

@@ -128,8 +128,8 @@ class Watch:
 
     def _check_task(self, one: _Watched, submission: Normalised, task: str) -> None:
         was_done = self._is_done(one.chapter, task)
-        with TestBar(task, len(one.needs[task].tests)) as bar:
-            grading = Grading(one.chapter, self._host, hidden=False, on_result=bar.show)
+        with TestBar(task) as bar:
+            grading = Grading(one.chapter, self._host, hidden=False, on_start=bar.started)
             (report,) = grading.grade(submission, [task], owner=str(one.path)).tasks
         self._diary.note(one.chapter, [report])
         self._say(task_text(report, one.chapter.section(task)))

@@ -32,9 +32,9 @@ def test_tests_that_cannot_be_collected_are_no_interruption(small_course: Path) 
         check_live(find_chapters(small_course)["ch07_small"], {"double": lambda x: x}, ["double"])
 
 
-def test_each_result_is_told_as_it_comes(small_course: Path, small_answers: Any, host: Host) -> None:
-    told = []
+def test_each_test_is_told_as_it_begins(small_course: Path, small_answers: Any, host: Host) -> None:
+    told: list[tuple[str, int, int]] = []
     chapter = find_chapters(small_course)["ch07_small"]
-    grading = Grading(chapter, host, on_result=lambda task, result: told.append((task, result.name)))
+    grading = Grading(chapter, host, on_start=lambda *moment: told.append(moment))
     grading.run(Normalised(tuple(small_answers()), (), frozenset()), ["double"])
-    assert told == [("double", "test_ch07_small::test_doubles"), ("double", "test_ch07_small::test_zero")]
+    assert told == [("Twice <b>three</b> is six.", 0, 2), ("Twice nothing is nothing.", 1, 2)]
