@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from typing import Protocol
 
@@ -29,6 +31,9 @@ GOOD = "#1f7fc0"
 BAD = "#c2640c"
 _ASKED = "#808080"
 _MANY = 20
+_LONG = 100
+"""A message of more characters is not said twice in a table."""
+_AGAIN = "The same as above."
 
 
 def _distinct(tests: tuple[TestResult, ...]) -> list[TestResult]:
@@ -40,6 +45,15 @@ def _distinct(tests: tuple[TestResult, ...]) -> list[TestResult]:
         if key not in worst or rank.index(test.outcome) > rank.index(worst[key].outcome):
             worst[key] = test
     return list(worst.values())
+
+
+def _in_full_once(tests: tuple[TestResult, ...]) -> Iterator[TestResult]:
+    """Distinct tests, a long message (a function that raises, and each test calls it) with the first of them only."""
+    said: set[str] = set()
+    for test in _distinct(tests):
+        yield replace(test, message=_AGAIN) if test.message in said else test
+        if len(test.message) > _LONG:
+            said.add(test.message)
 
 
 def _is_wrong(test: TestResult) -> bool:
@@ -110,7 +124,7 @@ def task_text(report: TaskReport, section: Section | None = None) -> str:
     With the *section* of the exercise that the task stands in, it names the hint to go back to.
     """
     lines = [f"{report.task}: {points(report)}"]
-    for test in _distinct(report.tests):
+    for test in _in_full_once(report.tests):
         lines.append(f"  {_SIGNS[test.outcome]} {_WORDS[test.outcome]}: {test.description}")
         lines += [f"      {line}" for line in _found(test).splitlines()]
         lines += [f"      {figure_text(figure)}" for figure in test.figures]
@@ -191,7 +205,7 @@ def task_html(report: TaskReport, printed: str = "", section: Section | None = N
 
     *printed* is what the learner's code printed meanwhile; for *section* see :func:`task_text`.
     """
-    rows = "".join(map(_row, _distinct(report.tests)))
+    rows = "".join(map(_row, _in_full_once(report.tests)))
     head = '<tr><th></th><th style="text-align:left">What was looked for, and what was found</th></tr>'
     table = f"<table>{head}{rows}</table>" if rows else ""
     more = ""

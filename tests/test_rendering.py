@@ -145,6 +145,18 @@ def test_cases_of_one_test_are_told_once_the_worst_of_them() -> None:
     assert in_one_line(task(*tests)).startswith("1 of 1 tests failed")
 
 
+def test_a_long_message_is_said_once() -> None:
+    """As where a function raises: every test that calls it has found the same."""
+    raised = "Your code raised RuntimeError. " + 5 * "The exporter cannot follow this branch. "
+    report = task(*(TestResult(name, F, raised, f"Looks for {name}.") for name in "ab"), TestResult("c", F, "Wrong."))
+    for text in (task_text(report), task_html(report)):
+        assert text.count(raised.strip()) == 1
+        assert text.index("Looks for a.") < text.index(raised.strip()) < text.index("Looks for b.")
+        assert text.count("The same as above.") == 1
+    short = task(*(TestResult(name, F, "Your code raised KeyError.") for name in "ab"))
+    assert task_text(short).count("Your code raised KeyError.") == 2
+
+
 def test_a_whole_report_ends_with_its_total_and_notes() -> None:
     text = report_text(Report("ch01_x", (task(slow()),), ("A cell was lost.",)))
     assert text.endswith("ch01_x: 1.5 of 3 points\n\nnote: A cell was lost.\n")
