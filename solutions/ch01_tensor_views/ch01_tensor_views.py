@@ -296,7 +296,7 @@ def write_timecode(frames, first):
 
 # %%
 archive_clip = torch.zeros(4, 3, 20, 32)
-pipeline_clip = torch.zeros(4, 20, 32, 3).permute(0, 3, 1, 2)
+pipeline_clip = torch.zeros(4, 24, 40, 3).permute(0, 3, 1, 2)[:, :, 2:22, 4:36]
 for name, clip in (("archive", archive_clip), ("pipeline", pipeline_clip)):
     write_timecode(clip, first=8)
     read_back = (clip[:, 0, 0, :16] * 2.0 ** torch.arange(16)).sum(1)

@@ -114,8 +114,8 @@ def _stamped(learner, frames, first):
 @pytest.mark.pitfall("V4")
 @pytest.mark.lesson("When reshape copies")
 def test_timecode_is_there_in_every_layout(submission):
-    """Frame numbers can be read back from a clip that lies channels last in memory, as the pipeline's clips do."""
-    frames = torch.zeros(3, 4, 20, 3).permute(0, 3, 1, 2)
+    """Frame numbers can be read back from a crop that lies channels last in memory, as the pipeline's clips do."""
+    frames = torch.zeros(3, 6, 24, 3).permute(0, 3, 1, 2)[:, :, 1:5, 2:22]
     after = submission.run(_stamped, frames, 300)
     assert_matches(_numbers(after[:, 0, 0, :16]), torch.tensor([300, 301, 302]), what="the frame numbers read back")
 

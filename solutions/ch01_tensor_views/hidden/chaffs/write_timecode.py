@@ -32,7 +32,7 @@ def write_timecode(frames, first):
 # %% flattened
 # misconception: flatten never copies
 # fails: test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout
-# says: a clip that lies channels last
+# says: a crop that lies channels last
 def write_timecode(frames, first):
     n = len(frames)
     numbers = torch.arange(first, first + n, device=frames.device)
@@ -45,7 +45,7 @@ def write_timecode(frames, first):
 # %% made-contiguous-first
 # misconception: after `frames = frames.contiguous()` the caller's tensor is contiguous, too
 # fails: test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout
-# says: a clip that lies channels last
+# says: a crop that lies channels last
 def write_timecode(frames, first):
     n = len(frames)
     numbers = torch.arange(first, first + n, device=frames.device)
@@ -53,6 +53,36 @@ def write_timecode(frames, first):
     bits = (bits * (255 if frames.dtype == torch.uint8 else 1)).to(frames.dtype)
     frames = frames.contiguous()
     frames.view(n, -1)[:, :16] = bits
+    return frames
+
+
+# %% channel-flattened
+# misconception: a single channel can be flattened as a view in every layout (it cannot be in a crop)
+# fails: test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout
+# says: from a crop that lies channels last
+def write_timecode(frames, first):
+    n = len(frames)
+    numbers = torch.arange(first, first + n, device=frames.device)
+    bits = (numbers[:, None] >> torch.arange(16, device=frames.device)) & 1
+    bits = (bits * (255 if frames.dtype == torch.uint8 else 1)).to(frames.dtype)
+    pixels = frames[:, 0].reshape(n, -1)
+    pixels[:, :16] = bits
+    return frames
+
+
+# %% pipeline-clips-by-their-layout
+# misconception: what is not contiguous is channels last, and nothing else
+# fails: test_timecode_in_a_crop, test_timecode_in_every_layout, test_timecode_is_there_in_every_layout
+# says: from a crop that lies channels last
+def write_timecode(frames, first):
+    n, c = frames.shape[:2]
+    numbers = torch.arange(first, first + n, device=frames.device)
+    bits = (numbers[:, None] >> torch.arange(16, device=frames.device)) & 1
+    bits = (bits * (255 if frames.dtype == torch.uint8 else 1)).to(frames.dtype)
+    if frames.is_contiguous():
+        frames.view(n, -1)[:, :16] = bits
+    else:
+        frames.permute(0, 2, 3, 1).reshape(n, -1)[:, : 16 * c : c] = bits
     return frames
 
 
