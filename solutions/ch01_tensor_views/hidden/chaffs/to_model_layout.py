@@ -99,13 +99,23 @@ def to_model_layout(frames, size):
 
 # %% rounded-up
 # misconception: a pixel more or less at the top makes no difference
-# fails: test_gradients_reach_their_pixels, test_layout_at_odd_sizes, test_layout_costs_next_to_nothing, test_layout_is_a_view_of_any_layout, test_layout_of_repeated_frames
+# fails: test_gradients_reach_their_pixels, test_layout_at_odd_sizes, test_layout_costs_next_to_nothing, test_layout_is_a_view_of_any_layout, test_layout_of_repeated_frames, test_pixels_stay_together
 # says: Every pixel keeps its place and its colours, for odd sizes
 def to_model_layout(frames, size):
     n, h, w, c = frames.shape
     top, left = (h - size + 1) // 2, (w - size + 1) // 2
     pixels = frames.permute(0, 3, 1, 2)
     return pixels[:, :, top : top + size, left : left + size]
+
+
+# %% equal-margins
+# misconception: the middle has as many pixels cut off on either side
+# fails: test_gradients_reach_their_pixels, test_layout_at_odd_sizes, test_layout_costs_next_to_nothing, test_layout_is_a_view_of_any_layout, test_layout_of_repeated_frames, test_pixels_stay_together
+# says: (6, 3, 12, 11); expected (6, 3, 11, 11)
+def to_model_layout(frames, size):
+    n, h, w, c = frames.shape
+    top, left = (h - size) // 2, (w - size) // 2
+    return frames.permute(0, 3, 1, 2)[:, :, top:-top, left:-left]
 
 
 # %% one-pixel-short
