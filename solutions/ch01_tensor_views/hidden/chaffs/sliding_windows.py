@@ -50,6 +50,16 @@ def sliding_windows(frames, length, step):
     return frames.as_strided((n, length, *frames.shape[1:]), (by_frame * step, by_frame, *rest))
 
 
+# %% frames-one-after-the-other
+# misconception: the next frame begins as many slots further on as a frame has pixels
+# fails: test_windows_are_views, test_windows_at_several_lengths, test_windows_of_a_clip_of_pictures
+# says: however the frames lie in memory
+def sliding_windows(frames, length, step):
+    n = (len(frames) - length) // step + 1
+    by_frame = frames[0].numel()
+    return frames.as_strided((n, length, *frames.shape[1:]), (by_frame * step, by_frame, *frames.stride()[1:]))
+
+
 # %% new-dimension-left-at-the-end
 # misconception: unfold puts the new dimension next to the one that it unfolds
 # fails: test_gradients_add_up_over_windows, test_windows_are_quick, test_windows_are_views, test_windows_at_several_lengths, test_windows_of_a_clip_of_pictures, test_windows_over_patches_are_quick, test_windows_take_no_memory
