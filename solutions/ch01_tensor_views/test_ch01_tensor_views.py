@@ -350,6 +350,6 @@ def test_rejects_a_loss_that_is_wrong_for_one_frame(submission):
 @pytest.mark.pitfall("V7")
 @pytest.mark.lesson("Expand repeats nothing")
 def test_title_clip_may_be_edited(submission):
-    """The clip has memory of its own: drawing on one frame changes no other frame, and not the still picture."""
+    """The clip has memory of its own, even with one frame: drawing on it changes no other, nor the still picture."""
     assert_owns_result(submission.title_clip, (torch.zeros(6, 8, 3), 4))
     assert_owns_result(submission.title_clip, (torch.zeros(6, 8, 3), 1))
