@@ -136,7 +136,8 @@ def _needed(names: Iterable[str]) -> set[str]:
 
 def test_learners_are_spared_what_only_developers_need():
     """``make release`` takes these packages out of the learners' lock: nothing that the course needs is among them."""
-    spared = [name for name in LOCK if name not in _needed([*RUNTIME, "setuptools"])]
+    needed = _needed([*RUNTIME, "setuptools"])
+    spared = [name for name in LOCK if name not in needed]
     lines = (ROOT / "release" / "developers_only.txt").read_text(encoding="utf-8").splitlines()
     assert [canonicalize_name(line) for line in lines] == spared
     names_in_lock = {line.partition("==")[0] for line in read_lines(LOCK_TEXT)}
