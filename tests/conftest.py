@@ -42,6 +42,12 @@ def project() -> Path:
 
 
 @pytest.fixture(scope="session")
+def lesson_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the lessons' tests leave the lessons that they have run, for the site's."""
+    return tmp_path_factory.mktemp("lesson-runs")
+
+
+@pytest.fixture(scope="session")
 def chapter() -> Chapter:
     """Chapter 1, with its authored side."""
     return find_chapters(PROJECT)["ch01_tensor_views"]

@@ -39,6 +39,11 @@ def run_lesson(source: Path) -> Any:
     quiet = ["--IPKernelApp.log_level=ERROR"]  # it warns of connections that never leave this machine
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources=folder, extra_arguments=quiet)
     client.execute()
+    return notebook
+
+
+def lesson_to_read(notebook: Any) -> Any:
+    """A lesson that has been run, without what needs a kernel."""
     stand_still(notebook)
     lead_to_pages(notebook)
     return notebook
@@ -60,14 +65,16 @@ def exercise_to_read(starter: Path) -> Any:
     return notebook
 
 
-def gather(root: Path, target: Path) -> None:
-    """Write what Sphinx is to read: the notebooks, where they lie in the project, and the first page."""
+def gather(root: Path, target: Path, runs: Path | None = None) -> None:
+    """Write what Sphinx is to read: the notebooks, where they lie in the project, and the first page.
+
+    A lesson that the folder *runs* holds as a notebook after a run is taken from there.
+    """
     shutil.copyfile(HERE / "index.md", target / "index.md")
     pages = {}
     for source in notebook_sources(root):
         if source.parent.name == "course":
-            print(f"running {source.stem}", flush=True)
-            pages[source.with_suffix(".ipynb").relative_to(root)] = run_lesson(source)
+            pages[source.with_suffix(".ipynb").relative_to(root)] = lesson_to_read(_run_before(source, runs))
     for starter in sorted((root / "exercises").glob(f"ch*/{STARTER_NAME}")):
         chapter = starter.parent.name
         pages[Path("exercises", chapter, f"{chapter}.ipynb")] = exercise_to_read(starter)
@@ -76,12 +83,23 @@ def gather(root: Path, target: Path) -> None:
         nbformat.write(notebook, target / path)
 
 
-def make(out: Path) -> None:
-    """Build the pages anew in the folder *out*. Raises ``SystemExit`` where Sphinx has so much as a warning."""
+def _run_before(source: Path, runs: Path | None) -> Any:
+    """The notebook of a lesson after a run, which is made where *runs* has none."""
+    if runs is not None and (path := runs / f"{source.stem}.ipynb").is_file():
+        return nbformat.read(path, as_version=4)
+    print(f"running {source.stem}", flush=True)
+    return run_lesson(source)
+
+
+def make(out: Path, runs: Path | None = None) -> None:
+    """Build the pages anew in the folder *out*. Raises ``SystemExit`` where Sphinx has so much as a warning.
+
+    For *runs* see :func:`gather`.
+    """
     with tempfile.TemporaryDirectory(prefix="torch-clinic-site-") as scratch:
         gathered, fresh = Path(scratch, "source"), Path(scratch, "html")
         gathered.mkdir()
-        gather(ROOT, gathered)
+        gather(ROOT, gathered, runs)
         options = ["-b", "html", "-q", "-W", "--keep-going", "-c", str(HERE), "-d", str(Path(scratch, "doctrees"))]
         done = subprocess.run([sys.executable, "-m", "sphinx", *options, str(gathered), str(fresh)], check=False)
         if done.returncode:
@@ -95,9 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Makes static pages of the lessons.")
     parser.add_argument("--out", type=Path, metavar="DIR", default=ROOT / "dist" / "site", help="where the pages go")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="notebooks of lessons that have been run already")
     options = parser.parse_args(arguments)
     os.environ["PYTHONPATH"] = str(ROOT)  # for kernels: this project's engine, also where another one is installed
-    make(options.out)
+    make(options.out, options.runs)
     print(f"{options.out / 'index.html'}: open it in a browser")
 
 

@@ -82,8 +82,13 @@ class LessonTests:
             assert not bare, f"claims that blame the reader: {bare}"
 
     @pytest.mark.slow
+    @pytest.mark.xdist_group("lessons")
     def test_lesson_runs_from_top_to_bottom_in_silence(
-        self, lesson: nbformat.NotebookNode, course_folder: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        lesson: nbformat.NotebookNode,
+        course_folder: Path,
+        lesson_runs: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # The package may not be installed where the tests run. That matplotlib's font cache exists by now
         # matters too: building it, once per machine, makes matplotlib write to stderr.
@@ -93,6 +98,7 @@ class LessonTests:
         )
 
         client.execute()  # raises at the first error
+        nbformat.write(lesson, lesson_runs / f"{self.chapter}.ipynb")
 
         outputs = [output for cell in lesson.cells if cell.cell_type == "code" for output in cell.outputs]
         noise = [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]
