@@ -231,7 +231,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
     scheduler: one of `torch.optim.lr_scheduler` that goes by steps. It is stepped once after each step that the optimiser
     has really made (with a rate of 0 as well), and at no other time: after k of them, the rate is that of the schedule's
-    place k. A disabled scaler skips nothing.
+    place k. A disabled scaler skips nothing. The next pass is a call with the same objects, and goes on from there.
 
     Returns two lists of floats: the loss of every batch, before its step; and the rate (of the first group) of every step
     that was really made, so there is none for a batch that was skipped.
