@@ -962,9 +962,9 @@ for (scale, happened, _), (next_scale, _, _) in itertools.pairwise(log):
 #
 # </details>
 #
-# The loop must know whether the optimiser has moved. A hook, as here, is one way. (Not with a *fused* optimiser: there
-# the scaler calls `step` in any case.) The other way is in the last assert: the scale falls after a skipped step, and
-# only then.
+# The loop must know whether the optimiser has moved. A hook, as here, is one way. It has to be removed after the loop,
+# or the next loop has two. (And not with a *fused* optimiser: there the scaler calls `step` in any case.) The other way
+# is in the last assert: the scale falls after a skipped step, and only then.
 #
 # The scaler has a memory, too: its scale, and how many good steps in a row there were.
 #

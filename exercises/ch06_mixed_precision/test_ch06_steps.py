@@ -129,8 +129,8 @@ def test_a_scale_that_is_too_high_skips_a_step(submission):
 # --- fit --------------------------------------------------------------------------------------------------------------
 
 
-def _fitted(learner, batches, scale, growth_interval, dtype, from_zero=False):
-    """A pass with a schedule of 1, 1/2, 1/3 … or 0, 1/2, 1 …: losses, rates, its place, the scale, and the weight."""
+def _fitted(learner, batches, scale, growth_interval, dtype, from_zero=False, passes=1):
+    """Passes with a schedule of 1, 1/2, 1/3 … or 0, 1/2, 1 …: losses, rates, its place, the scale, and the weight."""
     from autograder.instruments import mlp
 
     model = mlp([torch.zeros(2, 2), torch.zeros(2)])
@@ -140,7 +140,11 @@ def _fitted(learner, batches, scale, growth_interval, dtype, from_zero=False):
     scaler = torch.amp.GradScaler(
         batches[0][0].device.type, init_scale=scale or 1.0, growth_interval=growth_interval, enabled=scale > 0
     )
-    losses, rates = learner.fit(model, batches, optimiser, scheduler, scaler, dtype)
+    losses, rates = [], []
+    for _ in range(passes):
+        more_losses, more_rates = learner.fit(model, batches, optimiser, scheduler, scaler, dtype)
+        losses += more_losses
+        rates += more_rates
     return losses, rates, scheduler.last_epoch, scaler.get_scale(), model[0].weight.detach()
 
 
@@ -160,7 +164,7 @@ def _pull(rates):
 def test_a_schedule_without_skips(submission):
     """In float32 every batch makes a step, and the rates are 1, 1/2 and 1/3."""
     losses, rates, place, _, weight = submission.run(_fitted, [PLAIN] * 3, 0.0, 2000, torch.float32)
-    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="the rates")
+    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="`rates`")
     assert_matches(place, 3, what="the schedule's place")
     assert_matches(losses[0], math.log(2), what="the first loss")
     assert_matches(weight, _pull(rates), what="the weight")
@@ -173,7 +177,7 @@ def test_broken_pictures_do_not_move_the_schedule(submission):
     """Of five batches, the second and the fourth cannot make a step: three steps, with rates 1, 1/2 and 1/3."""
     batches = [PLAIN, BROKEN, PLAIN, BROKEN, PLAIN]
     losses, rates, place, scale, weight = submission.run(_fitted, batches, 64.0, 2000, HALF)
-    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="the rates")
+    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="`rates`")
     assert_matches(place, 3, what="the schedule's place")
     assert_matches(scale, 16.0, what="the scale")
     assert_matches(len(losses), 5, what="the number of losses")
@@ -186,7 +190,7 @@ def test_broken_pictures_do_not_move_the_schedule(submission):
 def test_a_scale_that_goes_up_skips_nothing(submission):
     """The scale doubles after each step that is made, and is halved for the broken picture: three steps of four."""
     _, rates, place, scale, weight = submission.run(_fitted, [PLAIN, PLAIN, BROKEN, PLAIN], 4.0, 1, HALF)
-    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="the rates")
+    assert_matches(rates, [1.0, 1 / 2, 1 / 3], what="`rates`")
     assert_matches(place, 3, what="the schedule's place")
     assert_matches(scale, 16.0, what="the scale")
     assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
@@ -199,7 +203,7 @@ def test_gradients_may_overflow_behind_a_finite_loss(submission):
     """A bright picture overflows at scales of 64 and 32, its loss is log(2): two steps of four, rates 1 and 1/2."""
     losses, rates, place, scale, weight = submission.run(_fitted, [BRIGHT, BRIGHT, PLAIN, PLAIN], 64.0, 2000, HALF)
     assert_matches(losses[:2], [math.log(2), math.log(2)], what="the first two losses")
-    assert_matches(rates, [1.0, 1 / 2], what="the rates")
+    assert_matches(rates, [1.0, 1 / 2], what="`rates`")
     assert_matches(place, 2, what="the schedule's place")
     assert_matches(scale, 16.0, what="the scale")
     assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
@@ -212,8 +216,20 @@ def test_a_schedule_that_begins_at_zero(submission):
     """Rates of 0, 1/2 and 1: the first step is a step, though no weight moves; the broken picture makes none."""
     batches = [PLAIN, BROKEN, PLAIN, PLAIN]
     _, rates, place, _, weight = submission.run(_fitted, batches, 64.0, 2000, HALF, from_zero=True)
-    assert_matches(rates, [0.0, 1 / 2, 1.0], what="the rates")
+    assert_matches(rates, [0.0, 1 / 2, 1.0], what="`rates`")
     assert_matches(place, 3, what="the schedule's place")
+    assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
+
+
+@pytest.mark.task("fit")
+@pytest.mark.pitfall("M8")
+@pytest.mark.lesson("A step that was skipped")
+def test_a_second_pass_goes_on(submission):
+    """Two passes over three batches, one of them broken: four steps in all, with rates 1, 1/2, 1/3 and 1/4."""
+    _, rates, place, scale, weight = submission.run(_fitted, [PLAIN, BROKEN, PLAIN], 64.0, 2000, HALF, passes=2)
+    assert_matches(place, 4, what="the schedule's place after both passes")
+    assert_matches(rates, [1.0, 1 / 2, 1 / 3, 1 / 4], what="`rates`, of both passes together,")
+    assert_matches(scale, 16.0, what="the scale after both passes")
     assert_matches(weight, _pull(rates), rtol=1e-2, what="the weight")
 
 

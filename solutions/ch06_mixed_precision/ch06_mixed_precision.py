@@ -231,7 +231,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
     scheduler: one of `torch.optim.lr_scheduler` that goes by steps. It is stepped once after each step that the optimiser
     has really made (with a rate of 0 as well), and at no other time: after k of them, the rate is that of the schedule's
-    place k. A disabled scaler skips nothing.
+    place k. A disabled scaler skips nothing. The next pass is a call with the same objects, and goes on from there.
 
     Returns two lists of floats: the loss of every batch, before its step; and the rate (of the first group) of every step
     that was really made, so there is none for a batch that was skipped.
@@ -446,7 +446,7 @@ def attention(q, k, v, padding):
 
     A padded row of k and v has weight 0, whatever (finite) numbers stand there. A padded row of q counts like any other:
     it gets its result from the rows of k and v that are not padded. Where all rows of a sequence are padding, its results
-    are zeros. q k^T may be larger than the dtype can hold, as long as q k^T / sqrt(D) is not, in padded rows as well.
+    are zeros. q k^T may be larger than float16 can hold, as long as q k^T / sqrt(D) is not, in padded rows as well.
 
     Results and gradients are finite. They differ from exact ones only by what rounding q, k, v, the scaled scores, the
     weights and the result to the dtype would do. Padded keys and values get gradients of zero; so does all of a sequence

@@ -46,7 +46,7 @@ def test_nothing_but_padding(submission, dtype):
     padding = torch.tensor([[True, True], [False, False]])
     result, gradients = submission.attention.probe(_with_gradients, v, v, v, padding)
     expected = torch.tensor([[0.0, 0.0], [5.0, 5.0]], dtype=dtype).view(2, 1, 2, 1)
-    assert_matches(result, expected)
+    assert_matches(result, expected, what=f"the result in {str(dtype).removeprefix('torch.')}")
     for name, gradient in zip("qkv", gradients, strict=True):
         assert_matches(gradient[0], torch.zeros(1, 2, 1, dtype=dtype), what=f"the gradient of {name}, all padding")
     assert_matches(gradients[2][1], torch.ones(1, 2, 1, dtype=dtype), what="the gradient of v, no padding")
@@ -336,4 +336,5 @@ def test_conversions_do_not_grow(submission, frozen):
         assert_matches(states, _by_hand(rows[:n_rows]), atol=8 * torch.finfo(torch.bfloat16).eps)
         counts.append(count)
     if counts[0] != counts[1]:
-        raise Finding(f"there are {counts[0]} conversions for 4 rows and {counts[1]} for 12")
+        kind = "frozen" if frozen else "trained"
+        raise Finding(f"there are {counts[0]} conversions for 4 rows and {counts[1]} for 12, with {kind} parameters")

@@ -1,6 +1,6 @@
 # %% steps-with-every-batch
 # misconception: a batch is a step
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -45,7 +45,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% growth-means-stepped
 # misconception: the scale grows with each step that is made
-# fails: test_a_scale_that_changes_all_the_time, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -68,7 +68,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% only-the-log-repaired
 # misconception: what the log says is what happened
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -91,7 +91,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% only-the-schedule-repaired
 # misconception: the log may well show the batches that were skipped
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -160,7 +160,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% the-rate-afterwards
 # misconception: the rate in the log is the one after the schedule's step
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -183,7 +183,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% compared-too-late
 # misconception: the scale can be read at any time
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -206,7 +206,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% asks-the-steps-result
 # misconception: scaler.step returns whether it made a step
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -229,7 +229,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% old-gradients-kept
 # misconception: scaled gradients replace what was there
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -274,7 +274,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% schedule-first
 # misconception: the schedule comes before the step that it is for
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -297,7 +297,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% no-scaler
 # misconception: autocast is all that it takes
-# fails: test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_the_schedule_follows_the_steps
 # says: The scale doubles after each step that is made, and is halve
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -342,7 +342,7 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
 
 # %% no-steps
 # misconception: the schedule is what counts
-# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
+# fails: test_a_scale_that_changes_all_the_time, test_a_scale_that_goes_up_skips_nothing, test_a_schedule_that_begins_at_zero, test_a_schedule_without_skips, test_a_second_pass_goes_on, test_broken_pictures_do_not_move_the_schedule, test_gradients_may_overflow_behind_a_finite_loss, test_nothing_is_skipped_without_a_scaler, test_the_schedule_follows_the_steps
 # says: A scale that grows after every step or two overflows again a
 def fit(model, batches, optimiser, scheduler, scaler, dtype):
     losses, rates = [], []
@@ -398,4 +398,28 @@ def fit(model, batches, optimiser, scheduler, scaler, dtype):
         if any(not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True)):
             rates.append(rate)
             scheduler.step()
+    return losses, rates
+
+
+# %% the-hook-stays
+# misconception: a hook is gone when the function that has registered it returns
+# fails: test_a_second_pass_goes_on
+# says: The schedule's place after both passes
+def fit(model, batches, optimiser, scheduler, scaler, dtype):
+    losses, rates = [], []
+
+    def after_step(*_):
+        rates.append(optimiser.param_groups[0]["lr"])
+        scheduler.step()
+
+    optimiser.register_step_post_hook(after_step)
+    for x, y in batches:
+        with torch.autocast(x.device.type, dtype, enabled=dtype != torch.float32):
+            logits = model(x)
+        loss = F.cross_entropy(logits.float(), y)
+        losses.append(loss.item())
+        optimiser.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimiser)
+        scaler.update()
     return losses, rates
