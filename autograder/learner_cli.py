@@ -6,6 +6,7 @@ What they need is imported when one of them runs: ``autograder --help`` must not
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from datetime import datetime
@@ -77,8 +78,8 @@ def _progress(options: argparse.Namespace) -> int:
 
     root, chapters = _course()
     standings = [Diary(root).standing(chapter) for chapter in _chosen(chapters, options.chapter)]
-    print(table(standings))
-    print(advice(standings, chapters))
+    _say(table(standings))
+    _say(advice(standings, chapters))
     return 0
 
 
@@ -105,7 +106,11 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)  # somebody waits for it, also behind a pipe
+    try:
+        print(text, flush=True)  # somebody waits for it, also behind a pipe
+    except BrokenPipeError:  # who reads it, such as `head`, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it ends
+        sys.exit(1)
 
 
 def _hint(options: argparse.Namespace) -> int:
@@ -116,9 +121,9 @@ def _hint(options: argparse.Namespace) -> int:
     root, chapters = _course()
     chapter, task = task_called(chapters, options.task or _next_open(root, chapters))
     if options.all:
-        print(opened_hints(chapter, task, Diary(root)))
+        _say(opened_hints(chapter, task, Diary(root)))
     else:
-        print(next_hint(chapter, task, Diary(root), again=options.again))
+        _say(next_hint(chapter, task, Diary(root), again=options.again))
     return 0
 
 

@@ -62,6 +62,17 @@ def test_outside_of_a_course_there_is_a_friendly_word(
     assert "There are no exercises in" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [["progress"], ["hint", "double"]])
+def test_a_reader_that_has_read_enough_is_no_trouble(small_course: Path, arguments: list[str]) -> None:
+    """As in ``autograder progress | head -1``."""
+    ours, theirs = os.pipe()
+    os.close(ours)  # nobody reads it
+    code = f"from autograder.cli import main; main({arguments})"
+    done = subprocess.run([sys.executable, "-c", code], check=False, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 @pytest.mark.parametrize("arguments", [["progress"], ["hint", "double"], ["reset", "double"]])
 def test_what_only_looks_does_not_wait_for_torch(small_course: Path, arguments: list[str]) -> None:
     code = f"import sys; from autograder.cli import main; main({arguments}); sys.exit('torch' in sys.modules)"
