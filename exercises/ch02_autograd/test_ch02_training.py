@@ -34,6 +34,15 @@ def test_log_of_a_few_rows(submission):
     assert_matches(summary, expected, dtype=False, rtol=1e-3, atol=1e-2, what="the summary")
 
 
+@pytest.mark.task("FeatureLog")
+def test_log_of_units_that_never_change(submission):
+    """Units that are 0.1, 0.2 and so on up to 3.2 in every row have deviation 0, not NaN."""
+    units = torch.arange(1, 33) / 10
+    _, summary = submission.run(_logged, [("a", units.expand(3, 32))] * 7)
+    expected = {"a": {"rows": 21, "mean": units, "std": torch.zeros(32)}}
+    assert_matches(summary, expected, dtype=False, rtol=1e-3, atol=1e-2, what="the summary")
+
+
 def _held_after_each_batch(learner, weight, batches):
     from autograder.instruments import SavedTensors
 
@@ -104,8 +113,8 @@ def test_log_shows_what_was_logged(submission):
 # --- distil -----------------------------------------------------------------------------------------------------------
 
 
-def _one_weight_each(learner, teacher_weights, student_weights, batches, lr):
-    """Networks y = head * (body * x), each with one weight in body and head."""
+def _one_weight_each(learner, teacher_weights, student_weights, batches, lr, frozen=False):
+    """Networks y = head * (body * x), each with one weight in body and head; whether the teacher's got a gradient."""
 
     class Product(torch.nn.Module):
         def __init__(self, body, head):
@@ -121,15 +130,15 @@ def _one_weight_each(learner, teacher_weights, student_weights, batches, lr):
         def weights(self):
             return [self.body.weight.item(), self.head.weight.item()]
 
-    teacher, student = Product(*teacher_weights), Product(*student_weights)
+    teacher, student = Product(*teacher_weights).requires_grad_(not frozen), Product(*student_weights)
     losses = learner.distil(student, teacher, batches, lr, lambda s, t: ((s - t) ** 2).mean())
-    return losses, student.weights(), teacher.weights()
+    return losses, student.weights(), teacher.weights(), any(p.grad is not None for p in teacher.parameters())
 
 
 @pytest.mark.task("distil")
 def test_distil_first_step(submission):
     """With teacher 2 * 1 and a student's head of 0, the first step on x = 1 costs 4 and brings the head to 0.8."""
-    losses, student, teacher = submission.run(_one_weight_each, (2.0, 1.0), (5.0, 0.0), [torch.ones(1, 1)], 0.1)
+    losses, student, teacher, _ = submission.run(_one_weight_each, (2.0, 1.0), (5.0, 0.0), [torch.ones(1, 1)], 0.1)
     assert_matches(losses, [4.0], what="the losses")
     assert_matches(student[1], 0.8, what="the student's head")
     assert_matches(teacher, [2.0, 1.0], what="the teacher's weights")
@@ -139,11 +148,24 @@ def test_distil_first_step(submission):
 @pytest.mark.pitfall("A3")
 @pytest.mark.lesson("What moves and what does not")
 def test_distil_moves_the_body(submission):
-    """With teacher 2 * 1 and a student's head of 0.5, one step on x = 1 moves the student's body from 2 to 2.1."""
-    losses, student, teacher = submission.run(_one_weight_each, (2.0, 1.0), (5.0, 0.5), [torch.ones(1, 1)], 0.1)
+    """Teacher 2 * 1, student's head 0.5: a step on x = 1 moves the student's body from 2 to 2.1, not the teacher."""
+    losses, student, teacher, left = submission.run(_one_weight_each, (2.0, 1.0), (5.0, 0.5), [torch.ones(1, 1)], 0.1)
     assert_matches(losses, [1.0], what="the losses")
     assert_matches(teacher, [2.0, 1.0], what="the teacher's weights")
-    assert_matches(student, [2.1, 0.9], what="the student's body and head")
+    assert_matches(student, [2.1, 0.9], what="the student's weights")
+    assert not left, "something was left in the .grad of the teacher's parameters"
+
+
+@pytest.mark.task("distil")
+@pytest.mark.pitfall("A3")
+@pytest.mark.lesson("What moves and what does not")
+def test_distil_from_a_frozen_teacher(submission):
+    """With teacher 2 * 1, frozen before the call, one step still moves the student's body from 2 to 2.1."""
+    batches = [torch.ones(1, 1)]
+    losses, student, teacher, _ = submission.run(_one_weight_each, (2.0, 1.0), (5.0, 0.5), batches, 0.1, True)
+    assert_matches(losses, [1.0], what="the losses")
+    assert_matches(teacher, [2.0, 1.0], what="the teacher's weights")
+    assert_matches(student, [2.1, 0.9], what="the student's weights")
 
 
 @pytest.mark.task("distil")
@@ -152,7 +174,7 @@ def test_distil_moves_the_body(submission):
 def test_distil_second_step(submission):
     """The second step, again on x = 1, brings a head that went from 0 to 0.8 in the first to 0.96."""
     batches = [torch.ones(1, 1)] * 2
-    losses, student, teacher = submission.run(_one_weight_each, (2.0, 1.0), (5.0, 0.0), batches, 0.1)
+    losses, student, teacher, _ = submission.run(_one_weight_each, (2.0, 1.0), (5.0, 0.0), batches, 0.1)
     assert_matches(losses, [4.0, 0.16], rtol=1e-4, what="the losses")
     assert_matches(student[1], 0.96, rtol=1e-4, what="the student's head")
     assert_matches(teacher, [2.0, 1.0], what="the teacher's weights")
@@ -162,7 +184,7 @@ def test_distil_second_step(submission):
 
 
 def _penalty_of_two_classes(function, scale, x, labels, factor):
-    """The model's logits for a number x are (scale * x, 0)."""
+    """The model's logits for a sample x, a number or several, are (scale * sum of x, 0)."""
 
     class TwoClasses(torch.nn.Module):
         def __init__(self):
@@ -170,7 +192,8 @@ def _penalty_of_two_classes(function, scale, x, labels, factor):
             self.scale = torch.nn.Parameter(scale.clone())
 
         def forward(self, x):
-            return torch.cat([self.scale * x, torch.zeros_like(x)], dim=1)
+            score = self.scale * x.flatten(1).sum(1)
+            return torch.stack([score, torch.zeros_like(score)], dim=1)
 
     model = TwoClasses()
     penalty = function(model, x, labels)
@@ -198,6 +221,17 @@ def test_penalty_pulls_at_the_weights(submission):
     assert_matches(penalty, torch.tensor(4.0), what="the penalty")
     hint = "If it is 3: follow the penalty back to w, and look for every place where the trail ends."
     assert_matches(gradient, torch.tensor(13.0), what="the gradient of 5 * penalty + 3 * w", hint=hint)
+
+
+@pytest.mark.task("gradient_penalty")
+@pytest.mark.pitfall("A11", "A9")
+@pytest.mark.lesson("Gradients of gradients")
+def test_penalty_of_pictures(submission):
+    """Where logits are (w * sum of x, 0) and x is 2 by 2 zeros, the penalty is w * w; its gradient at w = 4 is 8."""
+    args = (torch.tensor(4.0), torch.zeros(3, 2, 2), torch.tensor([0, 1, 0]), 1.0)
+    penalty, gradient, _ = submission.gradient_penalty.probe(_penalty_of_two_classes, *args)
+    assert_matches(penalty, torch.tensor(16.0), what="the penalty")
+    assert_matches(gradient, torch.tensor(11.0), what="the gradient of penalty + 3 * w")
 
 
 # --- sample_gradient_norms --------------------------------------------------------------------------------------------
@@ -239,6 +273,25 @@ def test_norms_leave_nothing_behind(submission):
     norms, left = submission.sample_gradient_norms.probe(_norms, weights, torch.ones(2, 2), torch.tensor([0, 1]))
     assert_matches(norms, torch.tensor([1.5, 1.5]).sqrt(), what="the norms")
     assert not any(left), "something was left in the parameters' .grad"
+
+
+def _norms_with_a_frozen_weight(function, weights, x, labels):
+    from autograder.instruments import mlp
+
+    model = mlp(weights)
+    model[0].weight.requires_grad_(False)
+    return function(model, x, labels)
+
+
+@pytest.mark.task("sample_gradient_norms")
+@pytest.mark.pitfall("A6")
+@pytest.mark.lesson("What moves and what does not")
+def test_norms_leave_out_what_is_frozen(submission):
+    """With the weight frozen, only the bias counts: the norms of (3, 4) and (0, 0) are sqrt(0.5)."""
+    weights, x = [torch.zeros(2, 2), torch.zeros(2)], torch.tensor([[3.0, 4.0], [0.0, 0.0]])
+    labels = torch.tensor([1, 1])
+    norms = submission.sample_gradient_norms.probe(_norms_with_a_frozen_weight, weights, x, labels)
+    assert_matches(norms, torch.tensor([0.5, 0.5]).sqrt(), what="the norms")
 
 
 def _norms_alone(function, weights, x, labels):

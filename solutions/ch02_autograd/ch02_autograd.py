@@ -545,7 +545,7 @@ check("FeatureLog")
 # <details><summary>Hint 3: nearly there</summary>
 #
 # The student's body should get the teacher's *values* and keep tensors of its own, which are trained whatever happens
-# to the teacher's. Each step should start without the gradients of the step before.
+# to the teacher's. Each step, the first one too, should start without gradients from before.
 #
 # </details>
 
@@ -561,9 +561,9 @@ def distil(student, teacher, batches, lr, loss):
 
         p = p - lr * (gradient of loss(student(x), teacher(x)) with respect to p)
 
-    for every parameter p of the student (none was frozen before the call), all at the same time. `loss` gives a tensor without dimensions. Gradients that
-    lay in `.grad` before the call have no influence. Returns the losses, each from before its step, as a list of Python
-    floats.
+    for every parameter p of the student (none was frozen before the call), all at the same time. `loss` gives a tensor
+    without dimensions. Gradients that lay in `.grad` before the call have no influence. Returns the losses, each from
+    before its step, as a list of Python floats.
 
     The teacher is the same afterwards: the values of its parameters and what is in their `.grad`. Its parameters may
     have been frozen before the call (`requires_grad` False) or not; whether they are afterwards is left open.
@@ -641,10 +641,10 @@ check("distil")
 def gradient_penalty(model, x, labels):
     """How strongly the loss of each sample depends on its input: the mean of the squared norms of these gradients.
 
-    model: maps x (N, D) or (N, D, ...), float32 or float64, to logits (N, C), each sample's from that sample alone. labels: (N,),
-    int64. The loss of sample i is its cross entropy; g_i is the gradient of that loss with respect to x[i], and the
-    penalty is the mean over i of the sum of the squares of all elements of g_i. Returns a tensor without dimensions, in
-    x's dtype.
+    model: maps x (N, D) or (N, D, ...), float32 or float64, to logits (N, C), each sample's from that sample alone.
+    labels: (N,), int64. The loss of sample i is its cross entropy; g_i is the gradient of that loss with respect to
+    x[i], and the penalty is the mean over i of the sum of the squares of all elements of g_i. Returns a tensor without
+    dimensions, in x's dtype.
 
     The penalty is part of a training loss: it can be differentiated with respect to the model's parameters, alone or
     added to other terms. (With respect to x it need not be.) x may be any input, also the result of other layers. The

@@ -170,6 +170,13 @@ def test_loss_at_another_temperature(submission):
     assert_matches(losses, torch.tensor([4 * BY_HAND]), atol=1e-5)
 
 
+@pytest.mark.task("distillation_loss")
+def test_loss_of_large_logits(submission):
+    """Where the teacher says 10,000 to 0 and the student 0 to 0, the loss is log 2, and no NaN."""
+    losses = submission.distillation_loss(torch.zeros(1, 2), torch.tensor([[10_000.0, 0.0]]), 1.0)
+    assert_matches(losses, torch.tensor([math.log(2)]), atol=1e-5)
+
+
 def _weighted_gradient(function, student, teacher, temperature, weights):
     student = student.clone().requires_grad_()
     (weights * function(student, teacher, temperature)).sum().backward()

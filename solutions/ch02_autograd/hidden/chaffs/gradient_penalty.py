@@ -1,6 +1,6 @@
 # %% graph-retained
 # misconception: retain_graph keeps the gradient differentiable
-# fails: test_gradients_of_the_penalty, test_penalty_beside_another_loss, test_penalty_pulls_at_the_weights
+# fails: test_gradients_of_the_penalty, test_penalty_beside_another_loss, test_penalty_of_pictures, test_penalty_pulls_at_the_weights
 # says: the penalty is w * w / 4
 def gradient_penalty(model, x, labels):
     inputs = x.detach().requires_grad_()
@@ -11,7 +11,7 @@ def gradient_penalty(model, x, labels):
 
 # %% numbers-put-together-again
 # misconception: torch.tensor of a list of tensors keeps their graph
-# fails: test_gradients_of_the_penalty, test_penalty_beside_another_loss, test_penalty_pulls_at_the_weights
+# fails: test_gradients_of_the_penalty, test_penalty_beside_another_loss, test_penalty_of_pictures, test_penalty_pulls_at_the_weights
 # says: changes the gradients of the sum by the right amount
 def gradient_penalty(model, x, labels):
     inputs = x.detach().requires_grad_()
@@ -22,7 +22,7 @@ def gradient_penalty(model, x, labels):
 
 # %% gradient-switched-on-again
 # misconception: requires_grad_() reconnects a tensor to what it was computed from
-# fails: test_gradients_of_the_penalty, test_penalty_beside_another_loss, test_penalty_pulls_at_the_weights
+# fails: test_gradients_of_the_penalty, test_penalty_beside_another_loss, test_penalty_of_pictures, test_penalty_pulls_at_the_weights
 # says: The penalty's own gradients arrive in the parameters
 def gradient_penalty(model, x, labels):
     inputs = x.detach().requires_grad_()
@@ -43,7 +43,7 @@ def gradient_penalty(model, x, labels):
 
 # %% mean-loss
 # misconception: the gradient of the mean loss holds each sample's own gradient
-# fails: test_gradients_of_the_penalty, test_nothing_is_left_behind, test_penalty_beside_another_loss, test_penalty_by_hand, test_penalty_pulls_at_the_weights, test_value_of_the_penalty
+# fails: test_gradients_of_the_penalty, test_nothing_is_left_behind, test_penalty_beside_another_loss, test_penalty_by_hand, test_penalty_of_pictures, test_penalty_pulls_at_the_weights, test_value_of_the_penalty
 # says: so the penalty is 4
 def gradient_penalty(model, x, labels):
     inputs = x.detach().requires_grad_()
@@ -77,7 +77,7 @@ def gradient_penalty(model, x, labels):
 
 # %% norms-not-squared
 # misconception: a penalty on the norm is a penalty on its square
-# fails: test_gradients_of_the_penalty, test_nothing_is_left_behind, test_penalty_beside_another_loss, test_penalty_by_hand, test_penalty_pulls_at_the_weights, test_value_of_the_penalty
+# fails: test_gradients_of_the_penalty, test_nothing_is_left_behind, test_penalty_beside_another_loss, test_penalty_by_hand, test_penalty_of_pictures, test_penalty_pulls_at_the_weights, test_value_of_the_penalty
 # says: so the penalty is 4
 def gradient_penalty(model, x, labels):
     inputs = x.detach().requires_grad_()
@@ -88,7 +88,7 @@ def gradient_penalty(model, x, labels):
 
 # %% over-the-first-dimension-only
 # misconception: every input is a row of numbers
-# fails: test_gradients_of_the_penalty, test_value_of_the_penalty
+# fails: test_gradients_of_the_penalty, test_penalty_of_pictures, test_value_of_the_penalty
 # says: for inputs of any shape
 def gradient_penalty(model, x, labels):
     inputs = x.detach().requires_grad_()
@@ -111,7 +111,7 @@ def gradient_penalty(model, x, labels):
 
 # %% of-the-logits
 # misconception: the gradient of the largest logit does as well as that of the loss
-# fails: test_gradients_of_the_penalty, test_nothing_is_left_behind, test_penalty_beside_another_loss, test_penalty_by_hand, test_penalty_pulls_at_the_weights, test_value_of_the_penalty
+# fails: test_gradients_of_the_penalty, test_nothing_is_left_behind, test_penalty_beside_another_loss, test_penalty_by_hand, test_penalty_of_pictures, test_penalty_pulls_at_the_weights, test_value_of_the_penalty
 # says: so the penalty is 4
 def gradient_penalty(model, x, labels):
     inputs = x.detach().requires_grad_()
