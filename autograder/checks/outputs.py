@@ -128,7 +128,7 @@ def _leave_size_of_error(error: torch.Tensor, expected: torch.Tensor, wrong: int
     size = float((error / (atol + rtol * expected.abs())).nan_to_num(nan=0.0, posinf=torch.inf).max())
     if math.isfinite(size):
         size = float(math.ceil(size)) if size < 10 else 10.0 ** math.floor(math.log10(size))
-        leave(Figure("largest error, roughly, in units of the tolerance", size, 1, at_least=False))
+        leave(Figure("largest error, roughly", size, 1, at_least=False, unit="times what is allowed"))
 
 
 def _describe(

@@ -142,7 +142,7 @@ def test_the_size_of_an_error_is_told_in_units_of_the_tolerance(actual: Any, exp
     figures.taken()
     with pytest.raises(AssertionError):
         assert_matches(actual, expected, rtol=0, atol=4e-5)
-    assert figures.taken() == (Figure("largest error, roughly, in units of the tolerance", size, 1, at_least=False),)
+    assert figures.taken() == (Figure("largest error, roughly", size, 1, at_least=False, unit="times what is allowed"),)
 
 
 def test_where_values_must_be_equal_the_share_that_differs_is_told() -> None:
