@@ -17,8 +17,8 @@ test: install ## run all tests
 test-fast: install ## run the tests that take no more than a few seconds each
 	$(PY) -m pytest tests -m "not slow" $(PYTEST_ARGS)
 
-hostile: install ## grade every hostile submission, in one batch and by itself (make test takes a share)
-	HOSTILE_SHARE=1 $(PY) -m pytest tests/hostile -s $(PYTEST_ARGS)
+hostile: install ## attack with all that is known, in one batch and one by one (make test takes a share)
+	HOSTILE_SHARE=1 $(PY) -m pytest tests/hostile tests/sandbox -s $(PYTEST_ARGS)
 
 build: install ## make notebooks and exercises from their sources
 	$(PY) -m autograder.build

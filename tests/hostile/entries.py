@@ -18,7 +18,7 @@ from autograder.session import load_module
 
 HERE = Path(__file__).parent
 _KINDS = ("cheats", "crashes", "fair", "files", "places", "further", "ranks")
-draw = load_module(HERE / "draw.py")
+draw = load_module(HERE.parent / "draw.py")
 cheats, crashes, fair, files, places, further, ranks = (load_module(HERE / f"{name}.py") for name in _KINDS)
 _CHAPTER, _RANKS_CHAPTER = "ch01_tensor_views", "ch07_ddp"
 _NOWHERE = {"device", "endless_name"}

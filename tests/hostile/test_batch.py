@@ -32,7 +32,7 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 SETTLED_S = 20.0
 _entries: Any = load_module(Path(__file__).with_name("entries.py"))
-_draw: Any = load_module(Path(__file__).with_name("draw.py"))
+_draw: Any = load_module(Path(__file__).parents[1] / "draw.py")
 SHARE = _draw.share(_draw.IN_A_BATCH)
 _HEARTBEAT = """
 import sys, time

@@ -17,7 +17,7 @@ from autograder.session import load_module
 
 pytestmark = pytest.mark.slow
 CHEATS: list[Any] = load_module(Path(__file__).with_name("cheats.py")).CHEATS
-_draw: Any = load_module(Path(__file__).with_name("draw.py"))
+_draw: Any = load_module(Path(__file__).parents[1] / "draw.py")
 TRIED = _draw.drawn(CHEATS, _draw.share(_draw.ONE_BY_ONE))
 
 

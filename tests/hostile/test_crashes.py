@@ -16,7 +16,7 @@ from autograder.session import load_module
 pytestmark = pytest.mark.slow
 TASK, NEIGHBOUR = "to_patches", "frame_loss"
 _CRASHES: Any = load_module(Path(__file__).with_name("crashes.py"))
-_draw: Any = load_module(Path(__file__).with_name("draw.py"))
+_draw: Any = load_module(Path(__file__).parents[1] / "draw.py")
 TRIED = _draw.drawn(_CRASHES.CRASHES, _draw.share(_draw.ONE_BY_ONE))
 
 

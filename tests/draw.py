@@ -10,6 +10,8 @@ from typing import Any
 ONE_BY_ONE = 5
 """Of the kinds that are graded by themselves, which sees more than a batch, `make test` takes one in so many."""
 IN_A_BATCH = 40
+UNDER_SANDLOCK = 4
+"""Of the attacks that have a sandbox each, some ten seconds of processor time."""
 
 
 def share(usual: int) -> int:
