@@ -33,13 +33,8 @@ _POLL_S = 0.05
 
 
 def _zygote(control: socket.socket) -> None:
-    import torch
-
     # imported here, once, is warm in every fork
-    with contextlib.suppress(ImportError):
-        # The first optimiser, torch.func.grad, assert_close or call of autograd would fetch it or a part of it, in
-        # every fork anew: about a second each time.
-        import torch._dynamo  # noqa: F401
+    import torch  # noqa: F401
 
     import autograder.ranks  # noqa: F401
 

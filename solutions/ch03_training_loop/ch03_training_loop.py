@@ -9,6 +9,8 @@
 #     display_name: Python 3 (ipykernel)
 #     language: python
 #     name: python3
+#   torch_clinic_warm:
+#   - torch._dynamo
 # ---
 
 # %% [markdown]

@@ -10,6 +10,7 @@
 #     language: python
 #     name: python3
 #   torch_clinic_warm:
+#   - torch._dynamo
 #   - autograder.warm_onnx
 # ---
 
