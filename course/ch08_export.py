@@ -1389,6 +1389,42 @@ assert computed > sum(sizes) and relative_error(net(padded), net(test_x[:8])) > 
 #
 # </details>
 #
+# Where sizes are fixed, the answers' sizes are as well, and an engine can be told to write each of them to the same
+# place, which spares it a new array for every request.
+#
+# **Predict:** two requests, one after the other. What does the first answer hold at the end?
+
+# %%
+in_place = session_of(model, batch=4, height=SIDE, width=SIDE)
+place = np.zeros((4, net(little[:4]).shape[1]), dtype=np.float32)
+binding = in_place.io_binding()
+binding.bind_output("logits", "cpu", 0, np.float32, place.shape, place.ctypes.data)
+
+
+def serve_in_place(x):
+    """What the engine answers, where it has written it."""
+    binding.bind_cpu_input("pictures", x.contiguous().numpy())
+    in_place.run_with_iobinding(binding)
+    return torch.from_numpy(place)
+
+
+first = serve_in_place(little[:4])
+kept = first.clone()
+second = serve_in_place(little[4:8])
+print(f"the first answer, now: relative error {relative_error(first, net(little[:4])):.0%}")
+print(f"the clone of it:       relative error {relative_error(kept, net(little[:4])):.0%}")
+assert first.data_ptr() == second.data_ptr() and relative_error(first, net(little[4:8])) < 1e-4
+assert relative_error(first, net(little[:4])) > 0.01 and relative_error(kept, net(little[:4])) < 1e-4
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The second one's numbers. The answer is not a tensor of its own but a view of the engine's memory; whoever keeps it
+# beyond the next call keeps a **copy** (`clone()`). The mistake goes unseen as long as each answer is used up at once,
+# and shows when answers are collected in a list, or when two requests meet.
+#
+# </details>
+#
 # ## Which format when
 #
 # There are several ways to put a model into a file. The next cell writes six files and starts a process that has torch

@@ -58,7 +58,7 @@ def test_what_hidden_tests_showed_is_not_told_in_a_visible_one(grading):
     cells = chapter.with_solutions({chapter.task("sliding_windows").solution_cell: source})
     report = grade_cells(cells, grading, ["sliding_windows"]).task("sliding_windows")
     told = [test.message for test in report.tests if not test.hidden]
-    assert any("(7, 4, 5, 3)" in message for message in told)  # what a visible test showed
+    assert any("(8, 4, 5, 3)" in message for message in told)  # what a visible test showed
     assert not any("(9, 4, 5, 3)" in message for message in told)
 
 
