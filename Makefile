@@ -12,7 +12,7 @@ help::
 	@echo "  JOBS         how many processes share the tests of make test (now: $(JOBS))"
 
 test: install ## run all tests
-	$(PY) -m pytest tests -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	$(PY) -m pytest tests -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-fast: install ## run the tests that take no more than a few seconds each
 	$(PY) -m pytest tests -m "not slow" $(PYTEST_ARGS)

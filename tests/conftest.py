@@ -16,23 +16,20 @@ from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.submission import Host, LiveRunner, Submission
 
+from .sharing import PROOF, scheduling
+
 PROJECT = Path(__file__).parents[1]
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """What `make test` hands to its processes, see ``sharing.py``."""
+    return scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What `make test` hands to its processes: a file's tests together, the proof of each chapter by itself, and first.
-
-    A proof takes minutes; were it handed out last, one process would be at it while the others are done.
-    """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(PROJECT))))
-    items.sort(key=lambda item: not _is_proof(item))
-
-
-def _is_proof(item: pytest.Item) -> bool:
-    return item.name.startswith("test_a_chapter_is_proved")
+    """Proofs first: handed out last, one process would be at them for minutes while the others are done."""
+    items.sort(key=lambda item: not item.name.startswith(PROOF))
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ _KINDS = ("solution", "starter", "mutant", "wheat", "decoy", "chaff")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CHAPTERS])
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_is_proved_and_its_matrix_is_current(name: str) -> None:
     """Right candidates pass, wrong ones fail where declared, and docs/kill_matrix.md is what comes of it.
 

@@ -13,7 +13,7 @@ from autograder.report import TaskReport
 
 from .lab import NotebookPage, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 CHAPTER = "ch01_tensor_views"
 EXERCISE = f"exercises/{CHAPTER}/{CHAPTER}.ipynb"
 HANGS = "def title_clip(title, n_frames):\n    while True:\n        pass\n"

@@ -13,7 +13,7 @@ from autograder.report import TaskReport
 
 from .lab import NotebookPage, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
 def test_the_first_page_tries_the_machine_and_leads_to_the_chapters(page: NotebookPage) -> None:

@@ -82,7 +82,6 @@ class LessonTests:
             assert not bare, f"claims that blame the reader: {bare}"
 
     @pytest.mark.slow
-    @pytest.mark.xdist_group("lessons")
     def test_lesson_runs_from_top_to_bottom_in_silence(
         self,
         lesson: nbformat.NotebookNode,

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,11 +23,6 @@ from ..leaks import all_secrets, fix_lines, leaks
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = find_chapters(ROOT)
-
-
-def on_the_site(test: Callable[..., None]) -> Callable[..., None]:
-    """Mark a test that has the pages made, in the process of `make test` that has the lessons run."""
-    return pytest.mark.slow(pytest.mark.xdist_group("lessons")(test))
 
 
 @dataclass
@@ -118,7 +113,7 @@ def _references(pages: dict[Path, Reading]) -> Iterator[tuple[Path, str, str]]:
                 yield path, tag, address
 
 
-@on_the_site
+@pytest.mark.slow
 def test_lessons_and_exercises_have_a_page(site: Path, pages: dict[Path, Reading]) -> None:
     for name, chapter in CHAPTERS.items():
         lesson = pages[site / "course" / f"{name}.html"]
@@ -132,7 +127,7 @@ def test_lessons_and_exercises_have_a_page(site: Path, pages: dict[Path, Reading
     )
 
 
-@on_the_site
+@pytest.mark.slow
 def test_every_link_leads_to_what_is_there(pages: dict[Path, Reading]) -> None:
     lost = []
     for path, _, address in _references(pages):
@@ -146,7 +141,7 @@ def test_every_link_leads_to_what_is_there(pages: dict[Path, Reading]) -> None:
     assert lost == []
 
 
-@on_the_site
+@pytest.mark.slow
 def test_pages_load_nothing_from_other_hosts(site: Path, pages: dict[Path, Reading]) -> None:
     """A link may go there; scripts, styles and pictures are all at hand."""
     asked = [(tag, address) for _, tag, address in _references(pages) if urlsplit(address).netloc and tag != "a"]
@@ -156,7 +151,7 @@ def test_pages_load_nothing_from_other_hosts(site: Path, pages: dict[Path, Readi
     assert not [style for style in styles if "url(http" in style or 'url("http' in style or "url(//" in style]
 
 
-@on_the_site
+@pytest.mark.slow
 def test_nothing_says_where_it_was_built(pages: dict[Path, Reading]) -> None:
     places = (str(ROOT), sys.prefix)
     assert [path.name for path, page in pages.items() if any(place in page.html for place in places)] == []
@@ -166,7 +161,7 @@ def _planted(chapter: Chapter) -> str:
     return max(fix_lines(chapter) & all_secrets(ROOT), key=len)
 
 
-@on_the_site
+@pytest.mark.slow
 def test_nothing_hidden_is_on_a_page(site: Path, pages: dict[Path, Reading]) -> None:
     """Also where colours of the code stand between its words."""
     texts = {path.relative_to(site).as_posix(): page.text.encode() for path, page in pages.items()}

@@ -676,7 +676,7 @@ def test_closing_leaves_no_process(host, processes):
     with Host(host.isolation, limits=LIMITS) as other:
         submission = Submission(lambda: other.runner("learner"), read_program([Cell("code", _DETACHED)]))
         submission.attack()
-        started = [psutil.Process(pid) for pid in descendants() - before]
+        started = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
         assert started
     assert psutil.wait_procs(started, timeout=10)[1] == []
 
