@@ -120,6 +120,8 @@ def _hint(options: argparse.Namespace) -> int:
 
     root, chapters = _course()
     chapter, task = task_called(chapters, options.task or _next_open(root, chapters))
+    if not options.task:
+        _say(f"Next open task: {task.name}, in {chapter.name}\n")
     if options.all:
         _say(opened_hints(chapter, task, Diary(root)))
     else:

@@ -110,7 +110,7 @@ def test_hints_are_remembered_between_commands(
 def test_without_a_task_it_is_the_next_open_one(small_course: Path, small_notebook: Notebook, capsys: Capture) -> None:
     note_done(small_course, "double")
     assert main(["hint"]) == 0
-    assert "`half` has no hints." in capsys.readouterr().out
+    assert capsys.readouterr().out == "Next open task: half, in ch07_small\n\n`half` has no hints.\n"
     note_done(small_course, "half")
     assert main(["hint"]) == 1
     assert "All tasks are done. Name the task" in capsys.readouterr().err
