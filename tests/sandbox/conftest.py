@@ -17,11 +17,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of a file's attacks under sandlock, which starts a sandbox for each, a share; others once the sandbox changes."""
     costly = [item for item in items if item.path == HERE / "test_isolation.py" and _is_under_sandlock(item)]
     sources = b"".join(path.read_bytes() for path in sorted(SANDBOX.glob("*.py")))
-    kept = set(drawn(costly, share(UNDER_SANDLOCK), zlib.crc32(sources)))
-    left_out = [item for item in costly if item not in kept]
+    left_out = set(costly) - set(drawn(costly, share(UNDER_SANDLOCK), zlib.crc32(sources)))
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _is_under_sandlock(item: pytest.Item) -> bool:
