@@ -25,6 +25,8 @@ from autograder.chapter import find_chapters
 from autograder.exports import folder_name
 from autograder.session import load_module
 
+from ..draw import IN_A_BATCH, share
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="other people's code needs bubblewrap"),
@@ -32,8 +34,7 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 SETTLED_S = 20.0
 _entries: Any = load_module(Path(__file__).with_name("entries.py"))
-_draw: Any = load_module(Path(__file__).parents[1] / "draw.py")
-SHARE = _draw.share(_draw.IN_A_BATCH)
+SHARE = share(IN_A_BATCH)
 _HEARTBEAT = """
 import sys, time
 longest, phase = 0.0, ""

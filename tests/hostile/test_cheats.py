@@ -15,10 +15,11 @@ from autograder.grading import Grading, grade_cells
 from autograder.report import Outcome
 from autograder.session import load_module
 
+from ..draw import ONE_BY_ONE, drawn, share
+
 pytestmark = pytest.mark.slow
 CHEATS: list[Any] = load_module(Path(__file__).with_name("cheats.py")).CHEATS
-_draw: Any = load_module(Path(__file__).parents[1] / "draw.py")
-TRIED = _draw.drawn(CHEATS, _draw.share(_draw.ONE_BY_ONE))
+TRIED = drawn(CHEATS, share(ONE_BY_ONE))
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,12 @@ from autograder.grading import Grading, grade_cells
 from autograder.report import Outcome, Report
 from autograder.session import load_module
 
+from ..draw import ONE_BY_ONE, drawn, share
+
 pytestmark = pytest.mark.slow
 TASK, NEIGHBOUR = "to_patches", "frame_loss"
 _CRASHES: Any = load_module(Path(__file__).with_name("crashes.py"))
-_draw: Any = load_module(Path(__file__).parents[1] / "draw.py")
-TRIED = _draw.drawn(_CRASHES.CRASHES, _draw.share(_draw.ONE_BY_ONE))
+TRIED = drawn(_CRASHES.CRASHES, share(ONE_BY_ONE))
 
 
 @pytest.fixture(scope="module")
