@@ -12,8 +12,8 @@ import re
 import symtable
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 from autograder.notebook import Cell
@@ -32,6 +32,8 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 _LONGEST_CELL = 100_000
 """Characters. A longer cell is not read: parsing takes a hundred times its size in memory, and a second or more."""
+_LONGEST_KNOWN = 4_000
+"""Characters. What is found in longer cells is not kept: it may take a thousand times their size."""
 _MOST_CODE = 300_000
 """Characters of code that are read outside of solution cells. Whoever submits may have all cores busy otherwise."""
 
@@ -122,20 +124,32 @@ def read_program(cells: Sequence[Cell]) -> Program:
         if own_code > _MOST_CODE and not cell.is_solution:
             code_cells.append(CodeCell(name, "", f"with it, your own cells have more than {_MOST_CODE:,} characters"))
             continue
-        source = without_magics(cell.source)
-        index = len(code_cells)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an invalid escape in a learner's string is no concern of ours
-                tree = ast.parse(source, filename=f"<{name}>")
-            lines = [line.encode() for line in _NEWLINE.split(source)]  # offsets in a tree count bytes
-            found = [_statement(node, lines, index, i) for i, node in enumerate(tree.body) if _is_definition(node)]
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            code_cells.append(CodeCell(name, source, _describe(error)))
-            continue
-        code_cells.append(CodeCell(name, source))
-        statements += found
+        code_cell, found = _read_cell(name, cell.source)
+        statements += [replace(statement, cell=len(code_cells)) for statement in found]
+        code_cells.append(code_cell)
     return Program(tuple(code_cells), tuple(statements))
+
+
+def _read_cell(name: str, source: str) -> tuple[CodeCell, tuple[Statement, ...]]:
+    """A code cell as plain Python, and its definitions, as if it were the notebook's first."""
+    return (_known_cell if len(source) <= _LONGEST_KNOWN else _parsed)(name, source)
+
+
+def _parsed(name: str, source: str) -> tuple[CodeCell, tuple[Statement, ...]]:
+    source = without_magics(source)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in a learner's string is no concern of ours
+            tree = ast.parse(source, filename=f"<{name}>")
+        lines = [line.encode() for line in _NEWLINE.split(source)]  # offsets in a tree count bytes
+        found = tuple(_statement(node, lines, i) for i, node in enumerate(tree.body) if _is_definition(node))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return CodeCell(name, source, _describe(error)), ()
+    return CodeCell(name, source), found
+
+
+_known_cell = lru_cache(maxsize=256)(_parsed)
+"""Most cells of a notebook are as they were given out, and a notebook is read again for each request about it."""
 
 
 def read_history(namespace: Mapping[str, Any]) -> Program:
@@ -206,7 +220,7 @@ def _is_definition(node: ast.stmt) -> bool:
             return type(node).__name__ == "TypeAlias"  # Python 3.12 and later
 
 
-def _statement(node: ast.stmt, lines: Sequence[bytes], cell: int, index: int) -> Statement:
+def _statement(node: ast.stmt, lines: Sequence[bytes], index: int) -> Statement:
     binds: set[str] = set()
     uses = _names_read(node, lines)
     wildcard = False
@@ -232,7 +246,7 @@ def _statement(node: ast.stmt, lines: Sequence[bytes], cell: int, index: int) ->
         binds = {node.name}
     elif isinstance(node, ast.AugAssign):
         uses |= binds
-    return Statement(cell, index, frozenset(binds), frozenset(uses), wildcard)
+    return Statement(0, index, frozenset(binds), frozenset(uses), wildcard)
 
 
 def _names_read(node: ast.stmt, lines: Sequence[bytes]) -> set[str]:

@@ -361,3 +361,12 @@ def test_a_question_in_a_comment_is_no_request_for_help() -> None:
 def test_the_number_of_lines_stays(magic: str) -> None:
     source = f"a = 1\n{magic}\n\n\nb = 2\n"
     assert without_magics(source).count("\n") == source.count("\n")
+
+
+def test_a_cell_that_is_met_again_elsewhere_keeps_its_new_place() -> None:
+    """What is known of a cell's source is used wherever it stands: its statements still belong to that place."""
+    first, second = Cell("code", "import torch"), Cell("code", "def f():\n    return torch")
+    forth, back = read_program([first, second]), read_program([second, first])
+    assert [(statement.cell, statement.binds) for statement in forth.statements] == [(0, {"torch"}), (1, {"f"})]
+    assert [(statement.cell, statement.binds) for statement in back.statements] == [(0, {"f"}), (1, {"torch"})]
+    assert [cell.source for cell, _ in back.needed_for(["f"])] == [second.source, first.source]
