@@ -19,6 +19,7 @@ from pathlib import Path
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.errors import ChapterError
 from autograder.grading import Grading, grade_cells, run_tests
+from autograder.judging import settle
 from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.report import Outcome, Report, TestResult
@@ -310,6 +311,7 @@ def _prove_one(job: tuple[Path, str, bool, int]) -> tuple[str, list[str]]:
     if report_progress:
         print(name, flush=True)
     with Host("auto") as host:
+        settle()
         reports, problems = prove(chapter, host, report_progress, share)
     return matrix(chapter, reports), problems
 
