@@ -24,12 +24,17 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from autograder.census import ForkedUse, cpu_seconds, end_strays, freeze, kill, own_bytes, watch
 from autograder.confinement import isolate, limit, prepare_zygote
+from autograder.large_pages import gathered
 
 _POLL_S = 0.05
+_GATHERED_PER_FORK = 5
+"""A few at a time: whoever asks for a single fork does not wait for what spares the next hundred."""
 
 
 def _zygote(control: socket.socket) -> None:
@@ -39,11 +44,11 @@ def _zygote(control: socket.socket) -> None:
     import autograder.ranks  # noqa: F401
 
     prepare_zygote()
-    own = _warm([])
+    own, large_pages = _warm([]), gathered()
     uses: dict[int, ForkedUse] = {}
     try:
         control.sendall(b'{"ready": true}\n')
-        _keep(control, uses, own)
+        _keep(control, uses, own, large_pages)
     except ConnectionError:
         pass  # a judge that was killed, with notices that it had not read yet: the socket breaks, it does not end
     finally:
@@ -52,7 +57,7 @@ def _zygote(control: socket.socket) -> None:
         end_strays(set())
 
 
-def _keep(control: socket.socket, uses: dict[int, ForkedUse], own: int) -> None:
+def _keep(control: socket.socket, uses: dict[int, ForkedUse], own: int, large_pages: Iterator[None]) -> None:
     """Fork, watch and end *uses* as the judge asks, until it is gone."""
     wake, wakened = socket.socketpair()
     for end in (wake, wakened):
@@ -79,8 +84,10 @@ def _keep(control: socket.socket, uses: dict[int, ForkedUse], own: int) -> None:
                     pid = _fork_use((control, wake, wakened), channel, request)
                     limits, alone = request["limits"], request["isolate"] == "namespaces"
                     uses[request["use"]] = ForkedUse(request["use"], pid, limits["memory"], limits["disk"], alone)
+                    for _ in islice(large_pages, _GATHERED_PER_FORK):
+                        pass
                 elif request["op"] == "warm":
-                    own = _warm(request["modules"])
+                    own, large_pages = _warm(request["modules"]), gathered()
                     control.sendall(b'{"ack": true}\n')
                 elif request["op"] == "end":
                     if request["use"] in uses:

@@ -40,6 +40,7 @@ _STAGED = (
     "ranks.py",
     "census.py",
     "confinement.py",
+    "large_pages.py",
     "worker.py",
 )
 """All that a worker itself needs of this package; nothing else of it can be read from inside ..."""
