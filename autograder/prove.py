@@ -18,12 +18,11 @@ from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.errors import ChapterError
-from autograder.grading import Grading, grade_cells, run_tests
+from autograder.grading import Grading, grade_cells
 from autograder.judging import settle
 from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.report import Outcome, Report, TestResult
-from autograder.session import Session
 from autograder.submission import Host
 from autograder.variants import Variant, read_variants
 
@@ -99,7 +98,7 @@ def prove(
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
     grading = Grading(chapter, host)
-    used = _cells_used(grading)
+    used = _cells_used(chapter)
     reports: list[tuple[Candidate, Report]] = []
     problems: list[str] = []
     for candidate in drawn(chapter, share):
@@ -115,12 +114,13 @@ def prove(
     return reports, problems
 
 
-def _cells_used(grading: Grading) -> dict[str, set[str]]:
+def _cells_used(chapter: Chapter) -> dict[str, set[str]]:
     """The cells of the solution that each task's tests need."""
-    chapter, program = grading.chapter, read_program(grading.chapter.solution)
-    session = Session(chapter, program, lambda role: grading.host.runner(program, role, warm=chapter.warm))
-    run_tests(session, grading.files(), [task.name for task in chapter.tasks], timed=False)
-    return session.used_cells
+    program = read_program(chapter.solution)
+    return {
+        task.name: {cell.name for cell, _ in program.needed_for(chapter.needs[task.name].names)}
+        for task in chapter.tasks
+    }
 
 
 def _grade(candidate: Candidate, grading: Grading, solution: Report | None, used: dict[str, set[str]]) -> Report:

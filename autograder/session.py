@@ -73,8 +73,6 @@ class Session:
     """What the time that a request may take is multiplied by."""
     asked_names: dict[str, set[str]] = field(default_factory=dict)
     """The names that each task's tests have asked the submission for."""
-    used_cells: dict[str, set[str]] = field(default_factory=dict)
-    """The cells of the submission that each task's tests needed."""
     _turn: tuple[str, bool] = ("", False)
     """The task whose tests are run, and whether it is those that take times."""
     _open: dict[str, Submission] = field(default_factory=dict)
@@ -132,7 +130,6 @@ class Session:
         """End the current task's processes."""
         if "submission" in self._open:
             submission = self._open["submission"]
-            self.used_cells.setdefault(self._turn[0], set()).update(submission.used_cells)
             self.asked_names.setdefault(self._turn[0], set()).update(submission.asked_names)
         for submission in self._open.values():
             submission.close()

@@ -322,8 +322,6 @@ class Submission:
         """Whether any of the learner's code has been asked for and has come back, with whatever result."""
         self.asked_names: set[str] = set()
         """The names that have been asked for, of every process that served this submission."""
-        self.used_cells: set[str] = set()
-        """The names of the cells that were needed so far, of every process that served this submission."""
 
     def __getattr__(self, name: str) -> LearnerFunction:
         if name.startswith("_"):
@@ -417,7 +415,6 @@ class Submission:
             self._loaded |= {(cell.name, index) for index in keep}
             if keep:
                 cells.append({"name": cell.name, "source": cell.source, "keep": keep})
-                self.used_cells.add(cell.name)
         if cells:
             self.answered = True  # the cells run from here on: what comes back may be anything
             problems = self._runner.request({"op": "load", "cells": cells}, self.timeout)
