@@ -117,11 +117,12 @@ def _hint(options: argparse.Namespace) -> int:
     from autograder.hints import next_hint, opened_hints
     from autograder.lookup import task_called
     from autograder.progress import Diary
+    from autograder.progress_table import next_in_words
 
     root, chapters = _course()
     chapter, task = task_called(chapters, options.task or _next_open(root, chapters))
     if not options.task:
-        _say(f"Next open task: {task.name}, in {chapter.name}\n")
+        _say(f"{next_in_words(chapter.name, task.name)}\n")
     if options.all:
         _say(opened_hints(chapter, task, Diary(root)))
     else:

@@ -15,6 +15,11 @@ def next_open(standings: Sequence[ChapterStanding]) -> tuple[str, str] | None:
     return next(opened, None)
 
 
+def next_in_words(chapter: str, task: str) -> str:
+    """``Next open task: to_patches, in ch01_tensor_views``."""
+    return f"Next open task: {task}, in {chapter}"
+
+
 def in_words(standing: ChapterStanding) -> str:
     """``2 of 8 tasks done, 5 of 20 points``."""
     return f"{standing.done} of {len(standing.tasks)} tasks done, {points(standing)}"

@@ -17,7 +17,7 @@ from autograder.normalise import Normalised, normalise
 from autograder.notebook import read
 from autograder.program import Program, read_program
 from autograder.progress import Diary
-from autograder.progress_table import in_one_line, next_open
+from autograder.progress_table import in_one_line, next_in_words, next_open
 from autograder.rendering import task_text
 from autograder.submission import Host
 from autograder.testbar import TestBar
@@ -85,7 +85,7 @@ class Watch:
     def what_is_open(self) -> str:
         """Which task comes next, as a line."""
         following = next_open([self._diary.standing(chapter) for chapter in self._chapters])
-        return f"Next open task: {following[1]}, in {following[0]}" if following else _ALL_DONE
+        return next_in_words(*following) if following else _ALL_DONE
 
     def _look(self, one: _Watched, quiet: bool) -> None:
         stamp = _stamp(one.path)
