@@ -270,6 +270,10 @@ class LearnerFunction:
             {self.name},
         )
 
+    def on_ranks(self, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0) -> list[Any]:
+        """Run ``probe(function, rank, world_size, *args)`` on each rank of a group, see :meth:`Submission.on_ranks`."""
+        return self.submission._on_ranks(_applied(probe, self.name), "applied", {self.name}, world_size, args, timeout)
+
     def stage(self, calls: Sequence[Call], via: Callable[..., Any] | None = None) -> None:
         """Hand over the inputs of calls to be timed; nothing of the learner's should run yet.
 
@@ -355,6 +359,13 @@ class Submission:
         Raises :class:`~autograder.errors.IsolationUnavailable` in sandlock, which could lend ranks no loopback
         interface but this machine's own.
         """
+        source, name = _source(probe)
+        return self._on_ranks(source, name, _attributes_of_first_parameter(source), world_size, args, timeout)
+
+    def _on_ranks(
+        self, probe: str, function: str, names: set[str], world_size: int, args: Sequence[Any], timeout: float
+    ) -> list[Any]:
+        """Have *function* of the source *probe* run on ranks; *names* are what it asks the learner's code for."""
         runner = self._ready(set())
         if isinstance(runner, WorkerRunner) and runner.isolation == "sandlock":
             raise IsolationUnavailable(
@@ -362,19 +373,17 @@ class Submission:
             )
         if isinstance(runner, LiveRunner):
             self.answered = True
-            return self._in_a_child(runner).on_ranks(probe, world_size, *args, timeout=timeout)
-        source, name = _source(probe)
+            return self._in_a_child(runner)._on_ranks(probe, function, names, world_size, args, timeout)
         message = {
             "op": "ranks",
-            "probe": source,
-            "function": name,
+            "probe": probe,
+            "function": function,
             "args": args,
             "world_size": world_size,
             "timeout": timeout,
         }
         if self._waited_s >= RANKS_PATIENCE_S:
             raise LearnerTimeout(f"was not tried here: in tests before, ranks had not come back within {timeout:g} s")
-        names = _attributes_of_first_parameter(source)
         begin = time.monotonic()
         outcomes: list[Any] = self._asked(
             message, names, lambda runner: runner.request(message, timeout + self.timeout)

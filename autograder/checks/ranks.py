@@ -10,26 +10,28 @@ import pytest
 from autograder.errors import Finding, IsolationUnavailable, LearnerException
 from autograder.ranks import told
 from autograder.replies import value_of
-from autograder.submission import Submission
+from autograder.submission import LearnerFunction, Submission
 
 
 def values_on_ranks(
-    submission: Submission, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0
+    asked: Submission | LearnerFunction, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0
 ) -> list[Any]:
     """What ``probe(learner, rank, world_size, *args)`` returned on each rank, by rank.
+
+    *learner* is what *asked* is: the submission, or one function of it.
 
     Raises :class:`~autograder.errors.Finding` where a rank hangs or its process ended, with the rank and the call it is
     in; where a rank raised, that :class:`~autograder.errors.LearnerException`.
     """
-    return [outcome["value"] for outcome in outcomes_on_ranks(submission, probe, world_size, *args, timeout=timeout)]
+    return [outcome["value"] for outcome in outcomes_on_ranks(asked, probe, world_size, *args, timeout=timeout)]
 
 
 def outcomes_on_ranks(
-    submission: Submission, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0
+    asked: Submission | LearnerFunction, probe: Callable[..., Any], world_size: int, *args: Any, timeout: float = 20.0
 ) -> list[Mapping[str, Any]]:
     """The same with all that is known about each rank; ``collectives`` is how many the rank took part in."""
     try:
-        outcomes = submission.on_ranks(probe, world_size, *args, timeout=timeout)
+        outcomes = asked.on_ranks(probe, world_size, *args, timeout=timeout)
     except IsolationUnavailable as error:  # nobody's fault: the test is skipped, with the reason
         pytest.skip(str(error))
     if not _is_well_formed(outcomes, world_size):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from autograder.checks import assert_matches
+from autograder.checks.own_test_on_ranks import rejection_on_ranks
 from autograder.checks.ranks import outcomes_on_ranks, values_on_ranks
 from autograder.errors import Finding, LearnerError
 
@@ -229,7 +230,7 @@ def test_loss_is_that_of_all_pictures(submission):
 # --- check_averaging --------------------------------------------------------------------------------------------------
 
 _RIGHT = """
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
@@ -237,7 +238,7 @@ def average(model):
             p.grad /= dist.get_world_size()
 """
 _NEW_ONES = """
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             mean = torch.zeros_like(p) if p.grad is None else p.grad / dist.get_world_size()
@@ -251,7 +252,7 @@ _OF_RANK_0 = _RIGHT.replace("dist.all_reduce(p.grad)", "dist.broadcast(p.grad, s
     "            p.grad /= dist.get_world_size()\n", ""
 )
 _NOTHING = """
-def average(model):
+def implementation(model):
     pass
 """
 _FROZEN_TOO = _NEW_ONES.replace("if p.requires_grad", "if True")
@@ -269,69 +270,21 @@ _SHOWN = {  # by the number of ranks
 }
 
 
-def _verdicts(learner, rank, world_size, sources):
-    import tempfile
-    import uuid
-    from datetime import timedelta
-
-    import torch.distributed as dist
-
-    path = [f"{tempfile.gettempdir()}/{uuid.uuid4()}"]
-    dist.broadcast_object_list(path)
-    store = dist.FileStore(path[0], world_size)
-
-    def meet(store, what):
-        store.set(f"rank {rank} {what}", "")
-        store.wait([f"rank {other} {what}" for other in range(world_size)], timedelta(seconds=8))
-
-    answers = []
-    for number, source in enumerate(sources):
-        # a group of its own for each: where a test raises on one rank, another may still wait for that one
-        dist.destroy_process_group()
-        own = dist.PrefixStore(str(number), store)
-        dist.init_process_group("gloo", store=own, rank=rank, world_size=world_size, timeout=timedelta(seconds=5))
-        meet(own, "is in")  # whoever leaves breaks its connections, which others may still be making
-        namespace = {}
-        exec(compile(f"import torch\nimport torch.distributed as dist\n{source}", "<tried>", "exec"), namespace)
-        try:
-            learner.check_averaging(namespace["average"], rank, world_size)
-        except Exception as error:
-            answers.append(f"{type(error).__name__}: {error}")
-            own.set(f"rank {rank} is through", "")
-        else:
-            answers.append("")
-            meet(own, "is through")  # or may still need
-    return answers
-
-
-def _rejection(submission, source, world_size=2):
-    """What the test raised on any rank, or an empty text; all that are shown are tried at once, and once."""
-    answers = submission.remembered.setdefault(f"averagings shown on {world_size}", {})
-    if "error" not in answers and source not in answers:
-        sources = list(_SHOWN[world_size])
-        random.SystemRandom().shuffle(sources)
-        try:
-            by_rank = values_on_ranks(submission, _verdicts, world_size, sources, timeout=15)
-        except (Finding, LearnerError) as error:
-            answers["error"] = error
-        else:
-            answers |= {other: "".join(texts) for other, *texts in zip(sources, *by_rank, strict=True)}
-    if "error" in answers:
-        raise answers["error"]
-    return answers[source]
+def _rejection(check_averaging, source, world_size=2):
+    return rejection_on_ranks(check_averaging, source, world_size, among=_SHOWN[world_size])
 
 
 @pytest.mark.task("check_averaging")
 def test_accepts_a_plain_averaging(submission):
     """Summing up one parameter after the other and dividing is slow and right: it is accepted on both ranks."""
-    reason = _rejection(submission, _RIGHT)
+    reason = _rejection(submission.check_averaging, _RIGHT)
     assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
 
 
 @pytest.mark.task("check_averaging")
 def test_accepts_gradients_that_are_new_tensors(submission):
     """Means that are put into `.grad` as new tensors are as good: accepted on both ranks."""
-    reason = _rejection(submission, _NEW_ONES)
+    reason = _rejection(submission.check_averaging, _NEW_ONES)
     assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
 
 
@@ -339,7 +292,7 @@ def test_accepts_gradients_that_are_new_tensors(submission):
 @pytest.mark.lesson("A test for many ranks")
 def test_accepts_rounding_errors(submission):
     """Means that are rounded otherwise, and a frozen `.grad` that is an equal copy, are accepted on three ranks."""
-    reason = _rejection(submission, _DIVIDES_FIRST, 3)
+    reason = _rejection(submission.check_averaging, _DIVIDES_FIRST, 3)
     assert not reason, f"`check_averaging` should accept this implementation, but it raised {reason}"
 
 
@@ -348,7 +301,9 @@ def test_accepts_rounding_errors(submission):
 @pytest.mark.lesson("A test for many ranks")
 def test_rejects_gaps_that_stay(submission):
     """Where a rank has no gradient, it should have the mean afterwards: leaving the gap is rejected."""
-    assert _rejection(submission, _GAPS_STAY), "`check_averaging` accepts an implementation that leaves gaps"
+    assert _rejection(submission.check_averaging, _GAPS_STAY), (
+        "`check_averaging` accepts an implementation that leaves gaps"
+    )
 
 
 @pytest.mark.task("check_averaging")
@@ -356,7 +311,7 @@ def test_rejects_gaps_that_stay(submission):
 @pytest.mark.lesson("A test for many ranks")
 def test_rejects_a_sum(submission):
     """An averaging that only sums is rejected on at least one rank."""
-    assert _rejection(submission, _SUM), "`check_averaging` accepts an implementation that only sums"
+    assert _rejection(submission.check_averaging, _SUM), "`check_averaging` accepts an implementation that only sums"
 
 
 @pytest.mark.task("check_averaging")
@@ -364,14 +319,18 @@ def test_rejects_a_sum(submission):
 @pytest.mark.lesson("A test for many ranks")
 def test_rejects_the_gradients_of_one_rank(submission):
     """An averaging that hands the gradients of rank 0 to all is rejected on at least one rank."""
-    assert _rejection(submission, _OF_RANK_0), "`check_averaging` accepts the gradients of rank 0 as the mean of all"
+    assert _rejection(submission.check_averaging, _OF_RANK_0), (
+        "`check_averaging` accepts the gradients of rank 0 as the mean of all"
+    )
 
 
 @pytest.mark.task("check_averaging")
 @pytest.mark.lesson("A test for many ranks")
 def test_rejects_an_averaging_that_does_nothing(submission):
     """Leaving all gradients as they are is rejected on at least one rank."""
-    assert _rejection(submission, _NOTHING), "`check_averaging` accepts an implementation that does nothing"
+    assert _rejection(submission.check_averaging, _NOTHING), (
+        "`check_averaging` accepts an implementation that does nothing"
+    )
 
 
 @pytest.mark.task("check_averaging")
@@ -379,7 +338,9 @@ def test_rejects_an_averaging_that_does_nothing(submission):
 @pytest.mark.lesson("A test for many ranks")
 def test_rejects_what_touches_frozen_parameters(submission):
     """Averaging the `.grad` of frozen parameters as well is rejected on at least one rank."""
-    assert _rejection(submission, _FROZEN_TOO), "`check_averaging` accepts an implementation that averages frozen ones"
+    assert _rejection(submission.check_averaging, _FROZEN_TOO), (
+        "`check_averaging` accepts an implementation that averages frozen ones"
+    )
 
 
 @pytest.mark.task("check_averaging")
@@ -387,4 +348,6 @@ def test_rejects_what_touches_frozen_parameters(submission):
 @pytest.mark.lesson("A test for many ranks")
 def test_rejects_what_changes_values(submission):
     """An averaging that makes a step as well is rejected: the values of parameters stay as they are."""
-    assert _rejection(submission, _VALUES_TOO), "`check_averaging` accepts an implementation that changes parameters"
+    assert _rejection(submission.check_averaging, _VALUES_TOO), (
+        "`check_averaging` accepts an implementation that changes parameters"
+    )

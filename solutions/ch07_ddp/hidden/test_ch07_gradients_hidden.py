@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from autograder.checks import assert_matches
+from autograder.checks.own_test_on_ranks import rejection_on_ranks
 from autograder.checks.ranks import outcomes_on_ranks, values_on_ranks
 from autograder.errors import Finding, LearnerError
 from autograder.variants import read_variants
@@ -403,56 +404,9 @@ _RIGHT = _cases("right.py")
 _WRONG = _cases("wrong.py")
 
 
-def _verdicts(learner, rank, world_size, sources):
-    import tempfile
-    import uuid
-    from datetime import timedelta
-
-    import torch.distributed as dist
-
-    path = [f"{tempfile.gettempdir()}/{uuid.uuid4()}"]
-    dist.broadcast_object_list(path)
-    store = dist.FileStore(path[0], world_size)
-
-    def meet(store, what):
-        store.set(f"rank {rank} {what}", "")
-        store.wait([f"rank {other} {what}" for other in range(world_size)], timedelta(seconds=8))
-
-    answers = []
-    for number, source in enumerate(sources):
-        # a group of its own for each: where a test raises on one rank, another may still wait for that one
-        dist.destroy_process_group()
-        own = dist.PrefixStore(str(number), store)
-        dist.init_process_group("gloo", store=own, rank=rank, world_size=world_size, timeout=timedelta(seconds=5))
-        meet(own, "is in")  # whoever leaves breaks its connections, which others may still be making
-        namespace = {}
-        exec(compile(f"import torch\nimport torch.distributed as dist\n{source}", "<tried>", "exec"), namespace)
-        try:
-            learner.check_averaging(namespace["average"], rank, world_size)
-        except Exception as error:
-            answers.append(f"{type(error).__name__}: {error}")
-            own.set(f"rank {rank} is through", "")
-        else:
-            answers.append("")
-            meet(own, "is through")  # or may still need
-    return answers
-
-
-def _is_rejected(submission, source, world_size):
-    """Whether the test raised on any rank. All implementations are tried in one launch, in an order drawn anew."""
-    answers = submission.remembered.setdefault(f"averagings on {world_size}", {})
-    if not answers:
-        sources = [other for other, size in (*_RIGHT, *_WRONG) if size == world_size]
-        random.SystemRandom().shuffle(sources)
-        try:
-            by_rank = values_on_ranks(submission, _verdicts, world_size, sources, timeout=15)
-        except (Finding, LearnerError) as error:
-            answers["error"] = error
-        else:
-            answers |= {other: any(texts) for other, *texts in zip(sources, *by_rank, strict=True)}
-    if "error" in answers:
-        raise answers["error"]
-    return answers[source]
+def _rejection(check_averaging, source, world_size):
+    among = [other for other, size in (*_RIGHT, *_WRONG) if size == world_size]
+    return rejection_on_ranks(check_averaging, source, world_size, among)
 
 
 @pytest.mark.task("check_averaging")
@@ -460,7 +414,7 @@ def _is_rejected(submission, source, world_size):
 @pytest.mark.parametrize("number", range(len(_RIGHT)))
 def test_own_test_accepts_right_averagings(submission, number):
     """On every rank, your test accepts implementations that are right, however they go about it."""
-    if _is_rejected(submission, *_RIGHT[number]):
+    if _rejection(submission.check_averaging, *_RIGHT[number]):
         raise AssertionError("an implementation that is right was rejected")
 
 
@@ -470,5 +424,5 @@ def test_own_test_accepts_right_averagings(submission, number):
 @pytest.mark.parametrize("number", range(len(_WRONG)))
 def test_own_test_rejects_wrong_averagings(submission, number):
     """Your test rejects what is no mean, not on all ranks, not for all parameters, or changes more than it should."""
-    if not _is_rejected(submission, *_WRONG[number]):
+    if not _rejection(submission.check_averaging, *_WRONG[number]):
         raise AssertionError("an implementation that is wrong was accepted")

@@ -1,6 +1,6 @@
 # %% one-by-one
 # ranks: 2, 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             # other ranks may have it in another order in memory
@@ -11,7 +11,7 @@ def average(model):
 
 # %% in-one-row
 # ranks: 2, 3
-def average(model):
+def implementation(model):
     trainable = [p for p in model.parameters() if p.requires_grad]
     row = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in trainable])
     dist.all_reduce(row.div_(dist.get_world_size()))
@@ -22,7 +22,7 @@ def average(model):
 
 # %% gathered-in-double
 # ranks: 2, 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             own = torch.zeros(p.shape, dtype=torch.float64) if p.grad is None else p.grad.double()
@@ -32,7 +32,7 @@ def average(model):
 
 
 # %% by-way-of-rank-0
-def average(model):
+def implementation(model):
     for p in reversed(list(model.parameters())):
         if p.requires_grad:
             mean = torch.zeros_like(p) if p.grad is None else p.grad.detach().clone(memory_format=torch.contiguous_format)
@@ -44,7 +44,7 @@ def average(model):
 
 
 # %% as-objects
-def average(model):
+def implementation(model):
     own = {
         name: p.grad.tolist() if p.grad is not None else None for name, p in model.named_parameters() if p.requires_grad
     }
@@ -58,7 +58,7 @@ def average(model):
 
 # %% frozen-ones-copied
 # ranks: 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if not p.requires_grad:
             p.grad = None if p.grad is None else p.grad.clone()  # equal, and another tensor

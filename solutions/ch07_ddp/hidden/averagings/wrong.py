@@ -1,6 +1,6 @@
 # %% sum
 # ranks: 2, 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -8,13 +8,13 @@ def average(model):
 
 
 # %% nothing
-def average(model):
+def implementation(model):
     pass
 
 
 # %% half-of-the-sum
 # ranks: 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -23,7 +23,7 @@ def average(model):
 
 
 # %% divided-twice
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad / dist.get_world_size()
@@ -32,7 +32,7 @@ def average(model):
 
 
 # %% that-of-rank-0
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -41,7 +41,7 @@ def average(model):
 
 # %% mean-on-rank-0-only
 # ranks: 2, 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             mean = torch.zeros_like(p) if p.grad is None else p.grad.clone()
@@ -53,7 +53,7 @@ def average(model):
 
 
 # %% first-parameter-only
-def average(model):
+def implementation(model):
     for number, p in enumerate(model.parameters()):
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -63,7 +63,7 @@ def average(model):
 
 
 # %% first-parameter-left-out
-def average(model):
+def implementation(model):
     for number, p in enumerate(model.parameters()):
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -74,7 +74,7 @@ def average(model):
 
 # %% missing-stays-missing
 # ranks: 2, 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             mean = torch.zeros_like(p) if p.grad is None else p.grad.clone()
@@ -85,7 +85,7 @@ def average(model):
 
 # %% mean-of-those-that-have-one
 # ranks: 2, 3
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             there = torch.tensor(0.0 if p.grad is None else 1.0)
@@ -96,7 +96,7 @@ def average(model):
 
 
 # %% missing-on-one-missing-on-all
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             there = torch.tensor(0.0 if p.grad is None else 1.0)
@@ -109,7 +109,7 @@ def average(model):
 
 
 # %% returned-only
-def average(model):
+def implementation(model):
     means = []
     for p in model.parameters():
         if p.requires_grad:
@@ -120,7 +120,7 @@ def average(model):
 
 
 # %% frozen-too
-def average(model):
+def implementation(model):
     for p in model.parameters():
         p.grad = torch.zeros_like(p) if p.grad is None else p.grad
         dist.all_reduce(p.grad)
@@ -128,7 +128,7 @@ def average(model):
 
 
 # %% values-too
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -139,7 +139,7 @@ def average(model):
 
 
 # %% absolute-values
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.abs()
@@ -148,7 +148,7 @@ def average(model):
 
 
 # %% largest
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -156,7 +156,7 @@ def average(model):
 
 
 # %% from-rank-to-rank
-def average(model):
+def implementation(model):
     for p in model.parameters():
         if p.requires_grad:
             mean = torch.zeros_like(p) if p.grad is None else p.grad.clone()

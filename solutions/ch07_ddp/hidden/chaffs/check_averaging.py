@@ -365,7 +365,7 @@ def check_averaging(average, rank, world_size):
 # %% to-the-last-bit
 # misconception: the mean is one number, whichever way it is worked out; and what is left alone is the same tensor
 # fails: test_accepts_rounding_errors, test_own_test_accepts_right_averagings
-# says: accepted on all of three ranks
+# says: accepted on three ranks
 def check_averaging(average, rank, world_size):
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
     frozen = model[1].bias.requires_grad_(False)
