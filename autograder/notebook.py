@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.errors import SubmissionRefused
+from autograder.stack import at_the_bottom
 from autograder.text import one_line
 
 MAX_NOTEBOOK_BYTES = 50_000_000
@@ -138,7 +139,7 @@ def parse(data: bytes, name: str = "notebook") -> RawNotebook:
         text = text.replace("\0", "")
         notes.append("NUL characters in the file were left out.")
     try:
-        content = json.loads(text, parse_int=_number)
+        content = at_the_bottom(json.loads, text, parse_int=_number)
     except RecursionError:
         raise SubmissionRefused(
             f"{name} is no notebook: lists or objects in it are nested more deeply than any notebook nests them."

@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from autograder.notebook import Cell
+from autograder.stack import at_the_bottom
 
 _TRANSPARENT = r"(?:time|timeit|prun|capture|memit)"
 """IPython magics that run the code behind them: the code is kept and the magic dropped."""
@@ -110,6 +111,10 @@ class Program:
 
 def read_program(cells: Sequence[Cell]) -> Program:
     """The definitions in the code cells, read without running anything."""
+    return at_the_bottom(_read_program, cells)
+
+
+def _read_program(cells: Sequence[Cell]) -> Program:
     code_cells: list[CodeCell] = []
     statements: list[Statement] = []
     own_code = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -361,6 +362,25 @@ def test_a_question_in_a_comment_is_no_request_for_help() -> None:
 def test_the_number_of_lines_stays(magic: str) -> None:
     source = f"a = 1\n{magic}\n\n\nb = 2\n"
     assert without_magics(source).count("\n") == source.count("\n")
+
+
+def deeper(levels: int, function: Callable[[], Program]) -> Program:
+    """What *function* returns, called so many levels further down in the stack."""
+    return deeper(levels - 1, function) if levels else function()
+
+
+@pytest.mark.parametrize("nested", [100, 200, 300, 400, 500, 700, 900, 1_200, 2_000, 4_000])
+def test_what_can_be_read_does_not_depend_on_who_reads(nested: int) -> None:
+    """Of code that is nested about as deeply as Python can read, each caller sees the same, whether or not it parses.
+
+    A batch reads a notebook once more where it needs it again, and takes one that reads otherwise for a changed one.
+    """
+    # two sources, since one that is met again is not read again
+    one, other = (Cell("code", f"if {n}:\n    x = 0\n" + "elif 0:\n    x = 0\n" * nested) for n in range(2))
+    first = read_program([one])
+    second = deeper(400, lambda: read_program([other]))
+    assert first.statements == second.statements
+    assert first.errors() == second.errors()
 
 
 def test_a_cell_that_is_met_again_elsewhere_keeps_its_new_place() -> None:
