@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +50,7 @@ _OFFERED = ("instruments.py", "pictures.py", "warm_onnx.py")
 """... but what probes measure with, the pictures and digits that learners' own code may use, and what chapters warm."""
 START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 5.0
+_NOTICES_AT_ONCE = 65_536
 _FORKED_AHEAD = 2
 """Tasks with few tests are over before one more fork is ready."""
 _ENDED = "ended its process before it had answered"
@@ -238,6 +241,7 @@ class Sandbox:
         self._numbers = itertools.count(1)
         self._exits: dict[int, dict[str, Any]] = {}
         self._buffer = b""
+        self._notices: deque[dict[str, Any]] = deque()
         self._spares: list[tuple[int, Use]] = []
         self._warmed: set[str] = set()
         self._stage = Path(tempfile.mkdtemp(prefix="torch-clinic-"))
@@ -292,6 +296,7 @@ class Sandbox:
         return use
 
     def _fork(self, threads: int) -> Use:
+        self._listen()
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
         limits = {**asdict(self.limits), "own_processes": self._launch.own_processes}
@@ -363,23 +368,36 @@ class Sandbox:
         """Read notices until one with *key* has come: that one."""
         deadline = time.monotonic() + timeout
         while True:
-            line, separator, rest = self._buffer.partition(b"\n")
-            if separator:
-                self._buffer = rest
-                notice: dict[str, Any] = json.loads(line)
-                if "exited" in notice:
-                    self._exits[notice["exited"]] = notice
+            while self._notices:
+                notice = self._notices.popleft()
                 if key in notice:
                     return notice
-                continue
             try:
                 self._control.settimeout(_left(deadline))
-                data = self._control.recv(4096)
+                data = self._control.recv(_NOTICES_AT_ONCE)
             except OSError:
                 data = b""
             if not data:
                 raise SandboxError(f"the warm process does not answer: {self.diagnosis()}")
-            self._buffer += data
+            self._note(data)
+
+    def _note(self, data: bytes) -> None:
+        """Take in what the warm process has sent."""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            notice: dict[str, Any] = json.loads(line)
+            if "exited" in notice:
+                self._exits[notice["exited"]] = notice
+            self._notices.append(notice)
+
+    def _listen(self) -> None:
+        """Take in what has been sent unasked. Were that never read, the warm process would wait to send more of it."""
+        self._notices.clear()  # whoever waited for one of these has given up
+        poller = select.poll()
+        poller.register(self._control, select.POLLIN)
+        with contextlib.suppress(OSError):  # where it is gone, the next request will say so
+            while poller.poll(0) and (data := self._control.recv(_NOTICES_AT_ONCE)):
+                self._note(data)
 
 
 def stage_worker(stage: Path) -> None:
