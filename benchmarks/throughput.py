@@ -102,7 +102,8 @@ def main() -> int:
     print(f"mixed: classes of {options.class_size}; unlike: classes of {UNLIKE_SIZE}")
     for chapter in chapters:
         row = {way: medians[way, chapter.name] for way in WAYS}
-        print(f"  {chapter.name:24} " + "  ".join(f"{way} {value:6.2f}" for way, value in row.items()))
+        columns = [*(f"{way} {value:6.2f}" for way, value in row.items()), f"{row['stock'] / row['mixed']:5.1f} times"]
+        print(f"  {chapter.name:24} " + "  ".join(columns))
     total = {way: sum(medians[way, chapter.name] for chapter in chapters) for way in WAYS}
     ratio = total["stock"] / total["mixed"]
     print(f"over all chapters: {ratio:.1f} times the throughput for mixed classes (target {TARGET:g}), ", end="")
