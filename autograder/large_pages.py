@@ -8,6 +8,7 @@ the fork copies as little as before.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,10 @@ def gathered() -> Iterator[None]:
         return
     libc = ctypes.CDLL(None, use_errno=True)
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    for start in list(_starts()):
+    starts: list[int] = []
+    with contextlib.suppress(OSError):  # without /proc
+        starts += _starts()
+    for start in starts:
         libc.madvise(start, _LARGE, _MADV_COLLAPSE)
         yield
 
