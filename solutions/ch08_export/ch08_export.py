@@ -1222,12 +1222,12 @@ def stamped_clock():
 
 
 engine = Engine()
-answers, report = serve_requests(engine, requests, [1, 4, 16], stamped_clock)
+replies, report = serve_requests(engine, requests, [1, 4, 16], stamped_clock)
 print(f"200 requests with 1 to 19 pictures: the engine has prepared itself for {len(engine.shapes)} shapes")
 print("the report:", {name: f"{1e3 * value:.2f} ms" for name, value in report.items()})
 took = sorted(1e3 * (after - before) for before, after in zip(stamps[::2], stamps[1::2], strict=True))
 print(f"the slowest requests: {', '.join(f'{t:.2f}' for t in took[-3:])} ms; half took less than {took[100]:.2f} ms")
-wrong = sum(not torch.allclose(a, x.sum(dim=(1, 2, 3))[:, None]) for a, x in zip(answers, requests, strict=True))
+wrong = sum(not torch.allclose(a, x.sum(dim=(1, 2, 3))[:, None]) for a, x in zip(replies, requests, strict=True))
 print(f"answers that are someone else's by now: {wrong} of 200")
 
 # %% nbgrader={"grade": true, "grade_id": "serve_requests", "locked": true, "schema_version": 3, "solution": false, "task": false, "points": 4}
