@@ -3,7 +3,6 @@ worked out by hand; read them, they are meant for you.
 """
 
 import math
-import random
 import re
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 from autograder.checks import assert_matches
 from autograder.checks.own_test_on_ranks import rejection_on_ranks
 from autograder.checks.ranks import outcomes_on_ranks, values_on_ranks
-from autograder.errors import Finding, LearnerError
+from autograder.errors import Finding
 
 # --- process_group_settings -------------------------------------------------------------------------------------------
 

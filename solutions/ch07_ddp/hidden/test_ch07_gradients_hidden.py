@@ -1,7 +1,6 @@
 """Hidden tests of exercise 7: settings, averaging, unequal numbers of labels, and the learner's own test."""
 
 import itertools
-import random
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from autograder.checks import assert_matches
 from autograder.checks.own_test_on_ranks import rejection_on_ranks
 from autograder.checks.ranks import outcomes_on_ranks, values_on_ranks
-from autograder.errors import Finding, LearnerError
+from autograder.errors import Finding
 from autograder.variants import read_variants
 
 # --- process_group_settings -------------------------------------------------------------------------------------------
