@@ -1,19 +1,21 @@
 """What a task's tests can ask of a notebook, read from their code: so a verdict on one task can be taken over.
 
 Two notebooks that differ elsewhere have the same verdict on a task whose tests run the same code of both. Which code
-that is follows from the names that the tests may ask for. They are read generously: a name too many costs a test run,
-a name too few is noticed when it is asked for (see :meth:`~autograder.grading.Grading.run`).
+that is follows from the names that the tests may ask for: what they read of an object that is called ``submission``,
+or, in a probe, ``learner``. A name asked for in any other way is noticed when it is asked for, and an error (see
+:meth:`~autograder.grading.Grading.run`).
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _TEST = ast.FunctionDef | ast.AsyncFunctionDef
+_NOTEBOOK = ("submission", "learner")
+"""What tests and probes call the notebook that is judged."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def needs_of(files: Sequence[Path]) -> dict[str, Needs]:
         shared = _bindings(module)
         for test in module.body:
             if isinstance(test, _TEST) and (task := _task(test)):
-                names.setdefault(task, set()).update(_attributes(test, shared))
+                names.setdefault(task, set()).update(_asked(test, shared))
                 kinds.setdefault(task, set()).add(any("mark.timed" in ast.unparse(d) for d in test.decorator_list))
                 tests.setdefault(task, set()).add(f"{path.stem}::{test.name}")
     return {task: Needs(frozenset(names[task]), frozenset(kinds[task]), frozenset(tests[task])) for task in names}
@@ -67,14 +69,14 @@ def _bound_by(statement: ast.stmt) -> Iterable[str]:
     return [node.id for node in names]
 
 
-def _attributes(test: ast.stmt, shared: dict[str, list[ast.stmt]]) -> set[str]:
-    """Every attribute's name in a test and in all that it may use of its own file."""
+def _asked(test: ast.stmt, shared: dict[str, list[ast.stmt]]) -> set[str]:
+    """Every name that a test, or what it may use of its own file, asks the notebook for."""
     found: set[str] = set()
     seen: set[str] = set()
     to_read: list[ast.stmt] = [test]
     while to_read:
         for node in ast.walk(to_read.pop()):
-            if isinstance(node, ast.Attribute) and not hasattr(builtins, node.attr):  # as in model.eval()
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _NOTEBOOK:
                 found.add(node.attr)
             # a fixture is named by a parameter
             name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""

@@ -33,7 +33,8 @@ def prepared(submission):
 
 @pytest.mark.task("one")
 def test_one(submission):
-    assert submission.direct(1) == submission.run(probe, 1)
+    assert submission.direct(1).of_an_answer == submission.run(probe, 1)
+    assert library.of_a_library(submission)
 
 
 @pytest.mark.task("one")
@@ -59,7 +60,7 @@ def test_names_are_found_in_tests_probes_helpers_tables_and_fixtures(tmp_path):
     assert set(needs) == {"one", "two"}
     assert {"direct", "in_a_helper"} <= needs["one"].names
     assert {"from_a_table", "in_a_fixture"} <= needs["two"].names
-    assert not {"from_a_table", "in_a_fixture", "elsewhere"} & needs["one"].names
+    assert not {"from_a_table", "in_a_fixture", "elsewhere", "of_an_answer", "of_a_library"} & needs["one"].names
     assert not {"direct", "in_a_helper", "elsewhere"} & needs["two"].names
     assert (needs["one"].kinds, needs["two"].kinds) == ({True, False}, {False})
     assert (needs["one"].tests, needs["two"].tests) == (
@@ -77,12 +78,11 @@ def test_tests_of_a_task_in_several_files_count_together(tmp_path):
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_each_task_needs_its_own_cell_and_not_those_of_most_others(name: str) -> None:
-    """Else nothing would be gained; that it is enough is seen to whenever tests are run."""
+def test_each_task_needs_no_solution_cell_but_its_own(name: str) -> None:
+    """Else a change to one task would cost another's tests; that it is enough is seen to whenever tests are run."""
     chapter = CHAPTERS[name]
     program = read_program(chapter.solution)
     cells = {task.solution_cell.removesuffix("-code") for task in chapter.tasks}
     for task in chapter.tasks:
         needed = {cell.name for cell, _ in program.needed_for(chapter.needs[task.name].names)} & cells
-        assert task.solution_cell.removesuffix("-code") in needed
-        assert len(needed) <= len(cells) / 2, needed
+        assert needed == {task.solution_cell.removesuffix("-code")}
