@@ -1,11 +1,12 @@
 """Are verdicts the same each time on a loaded machine? Solution, starter and a wheat, many times each.
 
-    python benchmarks/verdicts.py [CHAPTER ...] [--times N] [--timed] [--notes FILE]
+    python benchmarks/verdicts.py [CHAPTER ...] [--times N] [--jobs N] [--timed] [--notes FILE]
 
 All tests of a chapter are run N times (100 by default) on the solution, the starter, and one wheat of a task with a
 timed test (of any task where there is none), beside two processes that are busy all the time. Solution and wheat must
 never fail a test; the starter must fail the same ones each time. ``--timed`` runs the tests that take times alone. A
-race that stays undecided is counted by itself. With ``--notes`` each grading is noted in FILE, and a run that was
+race that stays undecided is counted by itself. With ``--jobs`` so many sides are graded at once, each a load on the
+others (tests that take times still take turns). With ``--notes`` each grading is noted in FILE, and a run that was
 interrupted goes on from there. Exit status 1 for a changed verdict.
 """
 
@@ -18,8 +19,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
@@ -63,7 +66,7 @@ class Tally:
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     times: int = 0
 
-    def add(self, outcomes: dict[str, str]) -> None:
+    def add(self, outcomes: Mapping[str, str]) -> None:
         """Count one grading."""
         self.times += 1
         for name, outcome in outcomes.items():
@@ -86,11 +89,40 @@ class Tally:
         return sum(c[Outcome.SKIPPED] for c in self.outcomes.values() if c[Outcome.SKIPPED] < self.times)
 
 
+@dataclass(frozen=True)
+class Job:
+    """What one process grades: one side of one chapter, so often, and what is noted of it already."""
+
+    root: Path
+    chapter: str
+    side: str
+    times: int
+    timed: bool
+    notes: Path | None
+    tally: Tally
+
+
+def _grade(job: Job) -> Tally:
+    chapter = find_chapters(job.root)[job.chapter]
+    cells = _sides(chapter)[job.side]
+    with Host("auto") as host:
+        grading = Grading(chapter, host, timed=True if job.timed else None)
+        for number in range(job.tally.times, job.times):
+            part = grading.run(Normalised(cells, (), frozenset()), owner=(job.side, number))
+            outcomes = {test.name: str(test.outcome) for tests in part.results.values() for test in tests}
+            job.tally.add(outcomes)
+            if job.notes:
+                with job.notes.open("a") as notes:
+                    notes.write(json.dumps([job.chapter, job.side, outcomes]) + "\n")
+    return job.tally
+
+
 def main() -> int:
     """Run, count, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("chapters", nargs="*")
     parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timed", action="store_true")
     parser.add_argument("--notes", type=Path)
     options = parser.parse_args()
@@ -98,31 +130,27 @@ def main() -> int:
     for line in options.notes.read_text().splitlines() if options.notes and options.notes.exists() else ():
         chapter_name, side, outcomes = json.loads(line)
         tallies.setdefault((chapter_name, side), Tally()).add(outcomes)
+    root = find_root(Path.cwd())
+    jobs = [
+        Job(root, name, side, options.times, options.timed, options.notes, tallies.get((name, side), Tally()))
+        for name, chapter in find_chapters(root).items()
+        if not options.chapters or name in options.chapters
+        for side in _sides(chapter)
+    ]
+    begin = time.monotonic()
     wrong = 0
-    for chapter in find_chapters(find_root(Path.cwd())).values():
-        if options.chapters and chapter.name not in options.chapters:
-            continue
-        begin = time.monotonic()
-        with _busy_machine(), Host("auto") as host:
-            grading = Grading(chapter, host, timed=True if options.timed else None)
-            for side, cells in _sides(chapter).items():
-                tally = tallies.setdefault((chapter.name, side), Tally())
-                for number in range(tally.times, options.times):
-                    part = grading.run(Normalised(cells, (), frozenset()), owner=(side, number))
-                    outcomes = {test.name: str(test.outcome) for tests in part.results.values() for test in tests}
-                    tally.add(outcomes)
-                    if options.notes:
-                        with options.notes.open("a") as notes:
-                            notes.write(json.dumps([chapter.name, side, outcomes]) + "\n")
-                changed = tally.changed(must_pass=side != "starter")
-                wrong += len(changed)
-                verdicts = sum(sum(counts.values()) for counts in tally.outcomes.values())
-                said = f"{verdicts} verdicts, {len(changed)} tests changed theirs, {tally.undecided} races undecided"
-                print(f"{chapter.name}, {side}, {tally.times} times: {said}", flush=True)
-                for line in changed:
-                    print(f"  CHANGED {line}", flush=True)
-        print(f"{chapter.name}: {time.monotonic() - begin:.0f} s", flush=True)
-    print(f"tests with a changed verdict: {wrong}")
+    # a new interpreter for each: a fork of a process that has computed with torch may hang
+    pool = ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1)
+    with _busy_machine(), pool:
+        for job, tally in zip(jobs, pool.map(_grade, jobs), strict=True):
+            changed = tally.changed(must_pass=job.side != "starter")
+            wrong += len(changed)
+            verdicts = sum(sum(counts.values()) for counts in tally.outcomes.values())
+            said = f"{verdicts} verdicts, {len(changed)} tests changed theirs, {tally.undecided} races undecided"
+            print(f"{job.chapter}, {job.side}, {tally.times} times: {said}", flush=True)
+            for line in changed:
+                print(f"  CHANGED {line}", flush=True)
+    print(f"tests with a changed verdict: {wrong}; {time.monotonic() - begin:.0f} s")
     return 1 if wrong else 0
 
 
