@@ -23,6 +23,7 @@ from autograder.judging import settle
 from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.report import Outcome, Report, TestResult
+from autograder.store import what_runs
 from autograder.submission import Host
 from autograder.variants import Variant, read_variants
 
@@ -98,11 +99,10 @@ def prove(
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
     grading = Grading(chapter, host)
-    used = _cells_used(chapter)
     reports: list[tuple[Candidate, Report]] = []
     problems: list[str] = []
     for candidate in drawn(chapter, share):
-        report = _grade(candidate, grading, reports[0][1] if reports else None, used)
+        report = _grade(candidate, grading, reports[0][1] if reports else None)
         found = _judge(candidate, report)
         if report_progress:
             verdict = "; ".join(found) or "as it should be"
@@ -114,44 +114,25 @@ def prove(
     return reports, problems
 
 
-def _cells_used(chapter: Chapter) -> dict[str, set[str]]:
-    """The cells of the solution that each task's tests need."""
-    program = read_program(chapter.solution)
-    return {
-        task.name: {cell.name for cell, _ in program.needed_for(chapter.needs[task.name].names)}
-        for task in chapter.tasks
-    }
+def _grade(candidate: Candidate, grading: Grading, solution: Report | None) -> Report:
+    """All tests of its own task; of the others those that take no times, where they can tell it from the solution.
 
-
-def _grade(candidate: Candidate, grading: Grading, solution: Report | None, used: dict[str, set[str]]) -> Report:
-    """All tests of its own task; of the others those that take no times, where its cell can matter to them at all.
-
-    A task that needs no cell but the solution's has the solution's results: nothing else of the candidate is run.
+    The other tasks have the solution's results.
     """
     if not candidate.task or solution is None:
         return grade_cells(candidate.cells, grading)
     own = grade_cells(candidate.cells, grading, [candidate.task])
-    cell, foreign = _replaced(candidate, grading.chapter)
-    others = [
-        task.name
-        for task in grading.chapter.tasks
-        if task.name != candidate.task and (foreign or cell in used.get(task.name, set()))
-    ]
+    others = _tasks_that_differ(candidate, grading.chapter)
     rest = grade_cells(candidate.cells, replace(grading, timed=False), others).tasks if others else ()
     by_name = {report.task: report for report in (*solution.tasks, *own.tasks, *rest)}
     return replace(own, tasks=tuple(by_name[task.name] for task in grading.chapter.tasks))
 
 
-def _replaced(candidate: Candidate, chapter: Chapter) -> tuple[str, bool]:
-    """The name of the candidate's own cell, and whether it binds a name that the solution's cell does not bind."""
-    name = chapter.task(candidate.task).solution_cell.removesuffix("-code")
-
-    def bound(cells: Sequence[Cell]) -> set[str]:
-        program = read_program(cells)
-        own = [statement for statement in program.statements if program.cells[statement.cell].name == name]
-        return set().union(*(s.binds for s in own), *({"*"} for s in own if s.wildcard))
-
-    return name, bool(bound(candidate.cells) - bound(chapter.solution))
+def _tasks_that_differ(candidate: Candidate, chapter: Chapter) -> list[str]:
+    """The tasks, beside the candidate's own, whose tests run other code of it than of the solution."""
+    here, there = read_program(candidate.cells), read_program(chapter.solution)
+    needs = {task.name: chapter.needs[task.name].names for task in chapter.tasks if task.name != candidate.task}
+    return [task for task, names in needs.items() if what_runs(here, names) != what_runs(there, names)]
 
 
 def _failed(tests: Sequence[TestResult]) -> list[TestResult]:

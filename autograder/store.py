@@ -24,17 +24,24 @@ FOLDER = "reports"
 """Where, in a course's folder, reports are kept."""
 
 
+def what_runs(program: Program, names: Collection[str]) -> list[object]:
+    """What tests that ask *program* for *names* can have of it: where two programs agree in this, so do the verdicts.
+
+    What is needed for the names is all that is ever run. Cells have their names in it, because messages name them, and
+    so do cells that do not parse.
+    """
+    run = [[cell.name, cell.source, indices] for cell, indices in program.needed_for(names)]
+    return [run, sorted(name for name in names if program.defines(name)), program.errors()]
+
+
 def part_key(version: str, machine: str, task: str, timed: bool, program: Program, names: Collection[str]) -> str:
     """The name of one part: of the tests of *task* that take times (*timed*), or of the others, for the code they run.
 
-    *names* are those that the tests may ask *program* for; what it needs for them is all that is ever run. Cells have
-    their names in it, because messages name them, and so do cells that do not parse: nobody's report may depend on who
-    was graded before.
+    *names* are those that the tests may ask *program* for. Nothing else is in it: nobody's report may depend on who was
+    graded before.
     """
-    run = [[cell.name, cell.source, indices] for cell, indices in program.needed_for(names)]
-    defined = sorted(name for name in names if program.defines(name))
     # as JSON, because a lone surrogate is no UTF-8, and may well stand in a notebook
-    facts = json.dumps([version, machine, task, timed, run, defined, program.errors()])
+    facts = json.dumps([version, machine, task, timed, *what_runs(program, names)])
     return hashlib.sha256(facts.encode()).hexdigest()
 
 

@@ -11,7 +11,7 @@ from autograder.prove import (
     MATRIX,
     Candidate,
     _judge,
-    _replaced,
+    _tasks_that_differ,
     _untouched_tests,
     candidates,
     differences,
@@ -164,16 +164,17 @@ def test_what_could_not_be_measured_is_no_difference_between_matrices() -> None:
     assert differences(published.replace("| x | x |", "| x |"), published)
 
 
-def test_a_candidate_matters_to_tasks_that_use_its_cell_or_names_it_adds() -> None:
-    """What a candidate binds beyond the solution's cell could change another task; then all tasks are run."""
+def test_a_candidate_matters_to_tasks_whose_tests_run_other_code_of_it() -> None:
+    """By names that it binds beyond the solution's cell."""
     chapter = CHAPTERS["ch01_tensor_views"]
     cell = chapter.task("take_clip").solution_cell
     plain = "def take_clip(video, start, length, mean, std):\n    return video"
-    for source, foreign in (
-        (plain, False),
-        (f"{plain}\n\n\ndef to_patches(frames, size):\n    return frames", True),
-        (f"from torch import *\n\n\n{plain}", True),
-        (f"MEAN = 0\n\n\n{plain}", True),
+    others = [task.name for task in chapter.tasks if task.name != "take_clip"]
+    for source, expected in (
+        (plain, []),
+        (f"def _shorter(video):\n    return video\n\n\n{plain}", []),
+        (f"{plain}\n\n\ndef to_patches(frames, size):\n    return frames", ["to_patches"]),
+        (f"from torch import *\n\n\n{plain}", others),
     ):
         candidate = Candidate("chaff", "chaff x", "take_clip", chapter.with_solutions({cell: source}))
-        assert _replaced(candidate, chapter) == ("take_clip", foreign)
+        assert _tasks_that_differ(candidate, chapter) == expected
