@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,10 +92,11 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and process.poll() is None:
         for word in log.read_text(encoding="utf-8").split():
-            if word.startswith("http://127.0.0.1:"):
-                address = word.partition("/lab")[0]
-                urllib.request.urlopen(f"{address}/api?token={Lab.TOKEN}", timeout=PATIENCE_S).close()
-                return address
+            address, lab, _ = word.partition("/lab")
+            if lab and address.startswith("http://127.0.0.1:"):
+                with contextlib.suppress(urllib.error.URLError):  # it may say so before it listens
+                    urllib.request.urlopen(f"{address}/api?token={Lab.TOKEN}", timeout=PATIENCE_S).close()
+                    return address
         time.sleep(0.1)
     raise AssertionError(log.read_text(encoding="utf-8"))
 
