@@ -33,6 +33,8 @@ _VISIBLE_ONLY = "Graded by the visible tests alone: the hidden tests are not at 
 _THE_STARTERS_TURN = "what the untouched notebook passes already (looked at once, then remembered)."
 """What stands in a test's place while :func:`passed_by_starter` is at work."""
 
+_UNTOUCHED = object()
+"""Whom the untouched notebook belongs to."""
 _STARTERS_TRIES = 3
 _STARTERS_PATIENCE = 3.0
 """A guard that is taken for none, since the machine was busy just then, would spoil every grade from there on."""
@@ -125,18 +127,20 @@ class _Plugin:
 # --- which tests earn -------------------------------------------------------------------------------------------------
 
 
-def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], tasks: Sequence[str]) -> set[str]:
+def passed_by_starter(
+    chapter: Chapter, device: str, files: Sequence[Path], tasks: Sequence[str], host: Host | None = None
+) -> set[str]:
     """The names of the tests that the untouched notebook passes: the guards. Run once, then remembered on disk.
 
     So are those that could not be measured on it, in several tries: nobody is to be paid for what may have been there
-    from the beginning.
+    from the beginning. Without a *host* it runs in this process, where each rank must import torch anew.
     """
     folder = _memory(chapter, device, files)
     guards: set[str] = set()
     for task in tasks:
         known = _recall(folder, task)
         if known is None:
-            results = _tried_on_starter(chapter, files, task)
+            results = _tried_on_starter(chapter, files, task, host)
             known = {result.name for result in results if result.outcome in (Outcome.PASSED, Outcome.SKIPPED)}
             if not any(result.outcome is Outcome.ERROR for result in results):
                 with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
@@ -145,11 +149,14 @@ def passed_by_starter(chapter: Chapter, device: str, files: Sequence[Path], task
     return guards
 
 
-def _tried_on_starter(chapter: Chapter, files: Sequence[Path], task: str) -> list[TestResult]:
+def _tried_on_starter(chapter: Chapter, files: Sequence[Path], task: str, host: Host | None) -> list[TestResult]:
     """The results of one task's tests on the untouched notebook; tried again where a time could not be measured."""
+
+    def open_runner(role: str) -> Runner:
+        return LiveRunner() if host is None else host.runner(_UNTOUCHED, role, warm=chapter.warm)
+
     for _ in range(_STARTERS_TRIES):
-        starter = chapter.starter_program
-        session = Session(chapter, starter, lambda role: LiveRunner(), patience=_STARTERS_PATIENCE)
+        session = Session(chapter, chapter.starter_program, open_runner, patience=_STARTERS_PATIENCE)
         results = run_tests(session, files, [task]).get(task, [])
         if not any(result.outcome is Outcome.SKIPPED for result in results):
             break
@@ -239,7 +246,7 @@ class Grading:
 
     def guards(self, tasks: Sequence[str] | None = None) -> set[str]:
         """The names of the tests that earn nothing, see :func:`passed_by_starter`."""
-        return passed_by_starter(self.chapter, self.device, self.files(), self._chosen(tasks))
+        return passed_by_starter(self.chapter, self.device, self.files(), self._chosen(tasks), self.host)
 
     def grade(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Report:
         """Run the tests on a normalised submission, and say what it is worth."""

@@ -164,7 +164,8 @@ class _Face:
             assert bound.submission is not None
             ran = bound.session.results_by_task()  # -k and the like leave tasks out
             tasks = [task for task in bound.chapter.tasks if task.name in ran]
-            guards = passed_by_starter(bound.chapter, self._device, sorted(bound.files), [task.name for task in tasks])
+            names = [task.name for task in tasks]
+            guards = passed_by_starter(bound.chapter, self._device, sorted(bound.files), names, self.host)
             reports = score_results(tasks, ran, guards, bound.submission.untouched)
             whole = bound.whole(reports)
             self._write(terminalreporter, bound, reports, {report.task for report in whole})
