@@ -14,7 +14,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 from nbconvert.exporters import NotebookExporter
@@ -25,18 +25,19 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 from autograder import planting
-from autograder.batch import Batch, problems_of
 from autograder.chapter import STARTER_NAME, Chapter, find_chapters, is_edited
 from autograder.errors import PlantingError, SubmissionRefused
 from autograder.feedback import ClinicGenerateFeedback, task_outputs
-from autograder.grading import refused_report
 from autograder.handed_in import open_submission
 from autograder.hardware import fingerprint, machine_class, resolve_device
-from autograder.judging import Course
 from autograder.normalise import Normalised
 from autograder.notebook import Cell
 from autograder.rendering import points
 from autograder.store import Store
+
+# What grades is imported where it is used: it brings torch along, seconds that nbgrader's other commands need not take.
+if TYPE_CHECKING:
+    from autograder.batch import Batch
 
 _KEY = "torch_clinic"
 
@@ -151,6 +152,9 @@ class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Grade the notebook, or take over what ``autograder grade`` found; never raises for a learner's code."""
+        from autograder.batch import problems_of
+        from autograder.grading import refused_report
+
         marks = nb.metadata.get(_KEY, {})
         chapter = _chapter(self.parent.parent.coursedir, resources["nbgrader"]["assignment"])
         student = resources["nbgrader"]["student"]
@@ -178,6 +182,9 @@ class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
 
     def _batch(self) -> Batch:
         """What grades for the course, sharing its store with ``autograder grade``."""
+        from autograder.batch import Batch
+        from autograder.judging import Course
+
         course = Course(Path(self.parent.parent.coursedir.root), self.isolation, resolve_device(self.device))
         return Batch(course, Store.of_course(course.root), [machine_class(fingerprint(course.device))])
 

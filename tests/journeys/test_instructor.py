@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import re
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -153,8 +154,11 @@ def test_regrading_and_releasing_replace_nobodys_work(instructors_copy: Path, co
     """An edited exercise survives ``generate_assignment``, forced or not; an unedited one is renewed."""
     course = instructors_copy
     notebook = course / "exercises" / CHAPTER / f"{CHAPTER}.ipynb"
-    assert command("nbgrader", "generate_assignment", CHAPTER, "--create").returncode == 0
-    assert command("nbgrader", "generate_assignment", CHAPTER, "--force").returncode == 0
+    released_before = notebook.with_name(".starter.ipynb")
+    released_before.parent.mkdir(parents=True)
+    shutil.copyfile(ROOT / "exercises" / CHAPTER / released_before.name, released_before)
+    shutil.copyfile(released_before, notebook)
+    assert command("nbgrader", "generate_assignment", CHAPTER, "--create", "--force").returncode == 0
     edited = nbformat.read(notebook, as_version=4)
     edited.cells[-1].source += "\nMy own remark."
     nbformat.write(edited, notebook)
