@@ -23,7 +23,7 @@ from autograder.report import Outcome, Report, TaskReport, TestResult
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = find_chapters(ROOT)
-SHARE = 20
+SHARE = 40
 _KINDS = ("solution", "starter", "mutant", "wheat", "decoy", "chaff")
 
 
