@@ -175,6 +175,8 @@ def test_a_candidate_matters_to_tasks_whose_tests_run_other_code_of_it() -> None
         (f"def _shorter(video):\n    return video\n\n\n{plain}", []),
         (f"{plain}\n\n\ndef to_patches(frames, size):\n    return frames", ["to_patches"]),
         (f"from torch import *\n\n\n{plain}", others),
+        (f"MEAN = 0\n\n\n{plain}", []),  # no other task's code reads it
+        (f"torch = None\n\n\n{plain}", ["title_clip", "write_timecode", "check_frame_loss"]),
     ):
         candidate = Candidate("chaff", "chaff x", "take_clip", chapter.with_solutions({cell: source}))
         assert _tasks_that_differ(candidate, chapter) == expected
