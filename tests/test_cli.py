@@ -133,6 +133,14 @@ def test_help_does_not_wait_for_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_nbgraders_commands_that_grade_nothing_do_not_wait_for_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from traitlets.config import Config; from autograder.nbgrader_preprocessors import configure; "
+        "configure(Config()); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
+
+
 def test_the_isolations_named_twice_are_the_same() -> None:
     assert ISOLATIONS == SANDBOX_ISOLATIONS
 
