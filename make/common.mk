@@ -26,6 +26,7 @@ TORCH         ?= $(CURRENT_TORCH)
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_COMPILE := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -79,6 +80,9 @@ $(STAMP): requirements.lock pyproject.toml | $(PY)
 	@echo "Installing the autograder, so that changes to it take effect at once"
 	@# No build isolation: setuptools is here already, no need to fetch it a second time.
 	$(PY) -m pip install --no-deps --no-build-isolation -e .
+	@echo "Compiling what was installed"
+	@# On all cores, for which pip takes one. Some packages carry templates that are no Python: that is no fault.
+	@$(PY) -m compileall -qq -j 0 "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" || true
 	@# JupyterLab would ask each learner whether to fetch news and look for updates: no, twice.
 	@mkdir -p $(VENV)/share/jupyter/lab/settings
 	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}' \
