@@ -1,12 +1,10 @@
-"""``pytest exercises`` and ``pytest solutions --submission PATH``, as people type them."""
+"""``pytest exercises`` and ``pytest solutions --submission PATH``; in `journeys` they are typed as people type them."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,23 +14,21 @@ import pytest
 from autograder.chapter import find_chapters
 from autograder.progress import FOLDER, Diary
 
-pytestmark = pytest.mark.slow  # each starts a pytest of its own, which imports torch
+from . import warm_pytest
+
+pytestmark = pytest.mark.slow  # each starts a pytest of its own, and that a process which imports torch
 
 Notebook = Callable[..., Path]
 
 
-def run_pytest(course: Path, *arguments: str) -> tuple[int, str]:
-    """Exit status and everything printed."""
+def run_pytest(course: Path, *arguments: str, cache: bool = False) -> tuple[int, str]:
+    """Exit status and everything printed; with or without pytest's own *cache*."""
     environment = {**os.environ, "COLUMNS": "120", "PYTEST_ADDOPTS": "", "XDG_CACHE_HOME": str(course.parent / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
-        cwd=course,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+    printed = course.parent / "printed.txt"
+    status = warm_pytest.run(
+        course, arguments if cache else ("-p", "no:cacheprovider", *arguments), environment, printed
     )
-    return done.returncode, done.stdout + done.stderr
+    return status, printed.read_text()
 
 
 def test_the_summary_has_points_by_task_and_what_tests_say(small_course: Path, small_notebook: Notebook) -> None:
@@ -204,16 +200,12 @@ def test_what_failed_before_is_no_whole_task(small_course: Path, small_notebook:
     """With ``--lf`` pytest does not even collect the other tests of a file."""
     small_notebook(double="2 * x if x else 1")
     (small_course / "pytest.ini").write_text("[pytest]\n")
-    run = [sys.executable, "-m", "pytest", "exercises"]
-    environment = {**os.environ, "PYTEST_ADDOPTS": "", "XDG_CACHE_HOME": str(small_course.parent / "cache")}
-    subprocess.run(run, cwd=small_course, env=environment, check=False, capture_output=True)
+    run_pytest(small_course, "exercises", cache=True)
     assert set(noted(small_course)) == {"double", "half"}
     shutil.rmtree(small_course / FOLDER)
     small_notebook(double="2 * x", half="x / 2")
-    again = subprocess.run(
-        [*run, "--lf"], cwd=small_course, env=environment, check=False, capture_output=True, text=True
-    )
-    assert "part  double" in again.stdout
+    _, again = run_pytest(small_course, "exercises", "--lf", cache=True)
+    assert "part  double" in again
     assert noted(small_course) == {}
 
 
