@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,12 @@ from autograder.submission import Host, LiveRunner, Submission
 from .sharing import PROOF, scheduling
 
 PROJECT = Path(__file__).parents[1]
+
+
+def pytest_configure() -> None:
+    """A shell's background job starts with Ctrl-C ignored, and so would all that tests start and end that way."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
