@@ -1,13 +1,14 @@
 """Are verdicts the same each time on a loaded machine? Solution, starter and a wheat, many times each.
 
-    python benchmarks/verdicts.py [CHAPTER ...] [--times N] [--jobs N] [--timed] [--notes FILE]
+    python benchmarks/verdicts.py [CHAPTER ...] [--times N] [--jobs N] [--only timed|untimed] [--notes FILE]
 
 All tests of a chapter are run N times (100 by default) on the solution, the starter, and one wheat of a task with a
-timed test (of any task where there is none), beside two processes that are busy all the time. Solution and wheat must
-never fail a test; the starter must fail the same ones each time. ``--timed`` runs the tests that take times alone. A
-race that stays undecided is counted by itself. With ``--jobs`` so many sides are graded at once, each a load on the
-others (tests that take times still take turns). With ``--notes`` each grading is noted in FILE, and a run that was
-interrupted goes on from there. Exit status 1 for a changed verdict.
+timed test (of any task where there is none; its other tasks are the solution's, and not run again), beside two
+processes that are busy all the time. Solution and wheat must never fail a test; the starter must fail the same ones
+each time. ``--only`` runs the tests that take times alone, or the others. A race that stays undecided is counted by
+itself. With ``--jobs`` so many sides are graded at once, each a load on the others (tests that take times still take
+turns). With ``--notes`` each grading is noted in FILE, and a run that was interrupted goes on from there. Exit status 1
+for a changed verdict.
 """
 
 from __future__ import annotations
@@ -48,15 +49,17 @@ def _busy_machine() -> Iterator[None]:
             process.wait()
 
 
-def _sides(chapter: Chapter) -> dict[str, tuple[Cell, ...]]:
-    """What is graded, by name."""
+def _sides(chapter: Chapter) -> dict[str, tuple[tuple[Cell, ...], tuple[str, ...]]]:
+    """What is graded, by name: cells, and for which tasks."""
+    every = tuple(task.name for task in chapter.tasks)
     timed = "\n".join(path.read_text() for path in chapter.tests).split("\n\n\n")
     tasks = {
         task.name for task in chapter.tasks for block in timed if "mark.timed" in block and f'"{task.name}"' in block
     }
     wheats = [candidate for candidate in candidates(chapter) if candidate.kind == "wheat"]
     wheat = next((candidate for candidate in wheats if candidate.task in tasks), wheats[0])
-    return {"solution": chapter.solution, "starter": chapter.starter, wheat.name: wheat.cells}
+    sides = {"solution": (chapter.solution, every), "starter": (chapter.starter, every)}
+    return sides | {wheat.name: (wheat.cells, (wheat.task,))}
 
 
 @dataclass
@@ -97,18 +100,18 @@ class Job:
     chapter: str
     side: str
     times: int
-    timed: bool
+    timed: bool | None
     notes: Path | None
     tally: Tally
 
 
 def _grade(job: Job) -> Tally:
     chapter = find_chapters(job.root)[job.chapter]
-    cells = _sides(chapter)[job.side]
+    cells, tasks = _sides(chapter)[job.side]
     with Host("auto") as host:
-        grading = Grading(chapter, host, timed=True if job.timed else None)
+        grading = Grading(chapter, host, timed=job.timed)
         for number in range(job.tally.times, job.times):
-            part = grading.run(Normalised(cells, (), frozenset()), owner=(job.side, number))
+            part = grading.run(Normalised(cells, (), frozenset()), tasks, owner=(job.side, number))
             outcomes = {test.name: str(test.outcome) for tests in part.results.values() for test in tests}
             job.tally.add(outcomes)
             if job.notes:
@@ -123,16 +126,17 @@ def main() -> int:
     parser.add_argument("chapters", nargs="*")
     parser.add_argument("--times", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--timed", action="store_true")
+    parser.add_argument("--only", choices=("timed", "untimed"))
     parser.add_argument("--notes", type=Path)
     options = parser.parse_args()
+    timed = None if options.only is None else options.only == "timed"
     tallies: dict[tuple[str, str], Tally] = {}
     for line in options.notes.read_text().splitlines() if options.notes and options.notes.exists() else ():
         chapter_name, side, outcomes = json.loads(line)
         tallies.setdefault((chapter_name, side), Tally()).add(outcomes)
     root = find_root(Path.cwd())
     jobs = [
-        Job(root, name, side, options.times, options.timed, options.notes, tallies.get((name, side), Tally()))
+        Job(root, name, side, options.times, timed, options.notes, tallies.get((name, side), Tally()))
         for name, chapter in find_chapters(root).items()
         if not options.chapters or name in options.chapters
         for side in _sides(chapter)
