@@ -30,7 +30,7 @@ from autograder.variants import Variant, read_variants
 MATRIX = Path("docs") / "kill_matrix.md"
 _VARIANTS = ("wheat", "decoy", "chaff")
 _DRAWN = ("mutant", *_VARIANTS)
-_MUTANTS_SHARE = 5
+_MUTANTS_SHARE = 8
 """Of the mutants, which are few and what the syllabus promises, at least one in so many is always graded."""
 _SIGNS = {Outcome.PASSED: "·", Outcome.SKIPPED: "?", Outcome.ERROR: "!"}
 
@@ -74,7 +74,7 @@ def _solution_cell(chapter: Chapter, variant: Variant) -> str:
 
 
 def drawn(chapter: Chapter, share: int) -> list[Candidate]:
-    """Solution, starter, one variant in *share* and, where that leaves any out, one mutant in five.
+    """Solution, starter, one variant in *share* and, where that leaves any out, one mutant in eight.
 
     They are the same ones until the chapter's tests change.
     """

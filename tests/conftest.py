@@ -35,8 +35,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Proofs first: handed out last, one process would be at them for minutes while the others are done."""
-    items.sort(key=lambda item: not item.name.startswith(PROOF))
+    """Proofs first, then files with slow tests: handed out last, one process would be at them while others are done."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (not item.name.startswith(PROOF), item.path not in slow))
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-ONE_BY_ONE = 5
+ONE_BY_ONE = 8
 """Of the kinds that are graded by themselves, which sees more than a batch, `make test` takes one in so many."""
 IN_A_BATCH = 40
-UNDER_SANDLOCK = 4
+ON_RANKS = 4
+"""Of each group of ways in which ranks fail, some ten seconds each."""
+UNDER_SANDLOCK = 10
 """Of the attacks that have a sandbox each, some ten seconds of processor time."""
 
 

@@ -18,6 +18,8 @@ from autograder.report import Outcome
 from autograder.session import load_module
 from autograder.submission import Host
 
+from ..draw import ON_RANKS, share
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 _RANKS: Any = load_module(Path(__file__).with_name("ranks.py"))
@@ -28,6 +30,7 @@ TASK, HANGS, DEADLOCKS, DEATHS, source_of = (
     _RANKS.DEATHS,
     _RANKS.source_of,
 )
+FAILING = [bad for kinds in (HANGS, DEADLOCKS, DEATHS) for bad in kinds[:: share(ON_RANKS)]]
 NEIGHBOURS = ("process_group_settings", "epoch_batches", "save_checkpoint")
 PATIENCE_S = 60.0
 """No rank may keep anyone waiting for longer than this before there is a verdict."""
@@ -60,7 +63,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in HANGS + DEADLOCKS + DEATHS])
+@pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.name) for bad in FAILING])
 def test_ranks_that_fail_are_named_and_cost_their_task(grading, bad, waits, processes, monkeypatch):
     monkeypatch.setattr(submission, "RANKS_PATIENCE_S", 5.0)
     before = processes.count(grading.host)
