@@ -153,7 +153,7 @@ def _graded(course: Course, handed_in: list[HandedIn], out: Path, options: argpa
     from autograder.batch import Batch
     from autograder.console import ProgressBars
     from autograder.exports import GRADES, JUNIT, TASKS, grades_csv, junit_suite, junit_xml, tasks_csv, write_report
-    from autograder.hardware import fingerprint, machine_class
+    from autograder.hardware import machine_class_here
     from autograder.judging import Judges
     from autograder.pool import LocalJudges
     from autograder.store import Store
@@ -165,7 +165,7 @@ def _graded(course: Course, handed_in: list[HandedIn], out: Path, options: argpa
             judges = cluster = resources.enter_context(_cluster(options.dask, course, chapters))
             machines = cluster.machines
         else:
-            machines = [machine_class(fingerprint(course.device))]
+            machines = [machine_class_here(course.device)]
 
         def open_judges() -> Judges:
             return judges or resources.enter_context(LocalJudges(options.jobs or os.cpu_count() or 1))

@@ -95,11 +95,20 @@ def _accelerator() -> str:
 
 def fingerprint(device: str = "cpu", **more: Any) -> dict[str, Any]:
     """What a result depends on: processor, cores, accelerator, versions; *more* adds threads, isolation, seed."""
+    return {**_facts(device, _accelerator()), **more}
+
+
+def machine_class_here(device: str) -> str:
+    """The :func:`machine_class` of this machine; for ``cpu`` found without importing torch, which takes seconds."""
+    return machine_class(_facts(device, _accelerator() if device != "cpu" else ""))
+
+
+def _facts(device: str, accelerator: str) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()}",
         "processor": processor(),
         "cores": usable_cores(),
-        "accelerator": _accelerator(),
+        "accelerator": accelerator,
         "device": device,
         "python": sys.version.split()[0],
     }
@@ -108,4 +117,4 @@ def fingerprint(device: str = "cpu", **more: Any) -> dict[str, Any]:
             facts[library] = version(library)
         except PackageNotFoundError:
             facts[library] = "not installed"
-    return {**facts, **more}
+    return facts

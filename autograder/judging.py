@@ -129,6 +129,8 @@ def settle() -> None:
 
     That takes half a second, every few notebooks.
     """
+    import torch  # noqa: F401  every request needs it
+
     gc.collect()
     gc.freeze()
 

@@ -29,7 +29,7 @@ from autograder.chapter import STARTER_NAME, Chapter, find_chapters, is_edited
 from autograder.errors import PlantingError, SubmissionRefused
 from autograder.feedback import ClinicGenerateFeedback, task_outputs
 from autograder.handed_in import open_submission
-from autograder.hardware import fingerprint, machine_class, resolve_device
+from autograder.hardware import machine_class_here, resolve_device
 from autograder.normalise import Normalised
 from autograder.notebook import Cell
 from autograder.rendering import points
@@ -186,7 +186,7 @@ class JudgeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
         from autograder.judging import Course
 
         course = Course(Path(self.parent.parent.coursedir.root), self.isolation, resolve_device(self.device))
-        return Batch(course, Store.of_course(course.root), [machine_class(fingerprint(course.device))])
+        return Batch(course, Store.of_course(course.root), [machine_class_here(course.device)])
 
 
 def _chapter(coursedir: Any, assignment: str) -> Chapter:

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from autograder.errors import ClinicError
-from autograder.hardware import fingerprint, machine_class, resolve_device
+from autograder.hardware import machine_class_here, resolve_device
 from autograder.judging import Course, Request, as_seen_first, warm_host
 from autograder.pool import LocalJudges
 from autograder.report import Part
@@ -37,7 +37,7 @@ def _look_around(course: Course, chapters: Sequence[str]) -> View:
     course = as_seen_first(course)
     here = [name for name in chapters if name in course.chapters]
     warm_host(course)  # raises where code cannot be held in; the first request needs it anyway
-    machine = machine_class(fingerprint(resolve_device(course.device)))
+    machine = machine_class_here(resolve_device(course.device))
     return View(platform.node(), machine, {name: course.version(name) for name in here})
 
 

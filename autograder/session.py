@@ -35,7 +35,6 @@ from autograder.errors import (
     WireError,
 )
 from autograder.notebook import Cell
-from autograder.pictures import random_clip, random_digits
 from autograder.program import Program, read_program
 from autograder.replies import public_kind
 from autograder.report import Outcome, TestResult
@@ -199,11 +198,15 @@ class Fixtures:
     @pytest.fixture
     def photographs(self) -> Callable[..., Any]:
         """``photographs(seed, n_frames, height, width)``: a clip from a real photograph, uint8, channels last."""
+        from autograder.pictures import random_clip
+
         return random_clip
 
     @pytest.fixture
     def digits(self) -> Callable[..., Any]:
         """``digits(seed, n)``: real digits, images (float32, (n, 64), 0..1) and labels (int64, (n,))."""
+        from autograder.pictures import random_digits
+
         return random_digits
 
     @pytest.fixture(autouse=True)

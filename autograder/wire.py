@@ -15,11 +15,13 @@ import json
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
-
-import torch
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from autograder.errors import WireError
+
+if TYPE_CHECKING:  # otherwise where a message is read or written: who only has others grade never waits for torch
+    import torch
 
 ALIGNMENT = 64
 """Storages start at multiples of this many bytes, so that vectorised loads of any dtype are aligned."""
@@ -31,9 +33,13 @@ MAX_DEPTH = 50
 MAX_DIMENSIONS = 32
 _MAX_JSON_BYTES = 32_000_000
 
-_DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
+
+@cache
+def _dtypes() -> dict[str, torch.dtype]:
+    """The dtypes that can be sent, by name."""
+    import torch
+
+    dtypes = (
         torch.bool,
         torch.uint8,
         torch.int8,
@@ -47,8 +53,11 @@ _DTYPES = {
         torch.complex64,
         torch.complex128,
     )
-}
-_DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+    return {_name(dtype): dtype for dtype in dtypes}
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 class _Encoder:
@@ -67,6 +76,8 @@ class _Encoder:
             return value
         if isinstance(value, float):
             return float(value) if value - value == 0 else {"f": repr(float(value))}
+        import torch
+
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if isinstance(value, list):
@@ -76,7 +87,7 @@ class _Encoder:
         if isinstance(value, dict):
             return {"d": [[self.node(k, depth + 1), self.node(v, depth + 1)] for k, v in value.items()]}
         if isinstance(value, torch.dtype):
-            return {"y": str(value).removeprefix("torch.")}
+            return {"y": _name(value)}
         if isinstance(value, int | str):  # a subclass (bool's and enums' kin): its plain value
             return int(value) if isinstance(value, int) else str(value)
         if type(value).__module__ == "numpy":
@@ -87,17 +98,20 @@ class _Encoder:
         raise WireError(f"a {type(value).__qualname__} is neither a tensor nor a plain container or value")
 
     def tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        import torch
+
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
             raise WireError(f"a {type(tensor).__qualname__} is a subclass of Tensor; return plain tensors")
         if tensor.layout != torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
             raise WireError("a sparse, quantised or meta tensor cannot be sent; return a dense one")
-        if tensor.dtype not in _DTYPE_NAMES:
+        dtype = _name(tensor.dtype)
+        if dtype not in _dtypes():
             raise WireError(f"dtype {tensor.dtype} cannot be sent")
         if not _fits(tensor.shape, tensor.element_size()):
             raise WireError(f"a tensor of shape {tuple(tensor.shape)} is larger than any that is asked for")
         plain = tensor.detach().resolve_conj().resolve_neg().cpu()
         node: dict[str, Any] = {
-            "dtype": _DTYPE_NAMES[tensor.dtype],
+            "dtype": dtype,
             "shape": list(tensor.shape),
             "stride": list(plain.stride()),
         }
@@ -108,6 +122,8 @@ class _Encoder:
 
     def storages(self) -> list[torch.Tensor]:
         """Lay the tensors over as few bytes as they reach, and note in each node which and where."""
+        import torch
+
         spans: dict[int, list[int]] = {}
         for plain, node in self.tensors:
             if plain.numel() == 0:
@@ -193,8 +209,8 @@ class _Decoder:
             return self.tensor(body)
         if kind == "f" and body in ("nan", "inf", "-inf"):
             return float(body)
-        if kind == "y" and body in _DTYPES:
-            return _DTYPES[body]
+        if kind == "y" and body in _dtypes():
+            return _dtypes()[body]
         if not isinstance(body, list):
             raise WireError("unknown node")
         if kind == "l":
@@ -206,13 +222,17 @@ class _Decoder:
         raise WireError("unknown node")
 
     def key(self, node: Any) -> Any:
+        import torch
+
         key = self.value(node, MAX_DEPTH - 1)
         if isinstance(key, list | dict | torch.Tensor):
             raise WireError("unhashable key")
         return key
 
     def tensor(self, node: dict[str, Any]) -> torch.Tensor:
-        dtype = _DTYPES[node["dtype"]]
+        import torch
+
+        dtype = _dtypes()[node["dtype"]]
         shape = [_count(size) for size in node["shape"]]
         stride = [_count(step) for step in node["stride"]]
         if len(shape) != len(stride) or len(shape) > MAX_DIMENSIONS:
@@ -246,6 +266,8 @@ def decode(data: bytearray, device: str = "cpu") -> Any:
 
     Raises :class:`WireError` for anything that :func:`encode` cannot have made, without running or reserving anything.
     """
+    import torch
+
     try:
         (length,) = struct.unpack_from("<Q", data)
         if length > min(len(data) - 8, _MAX_JSON_BYTES):

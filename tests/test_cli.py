@@ -141,6 +141,23 @@ def test_nbgraders_commands_that_grade_nothing_do_not_wait_for_torch(tmp_path: P
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
 
 
+@pytest.mark.slow
+def test_who_has_a_class_graded_does_not_wait_for_torch(small_course: Path, small_notebook: Notebook) -> None:
+    """The judges import it; nobody does where everything is graded already."""
+    folder = small_course / "submitted" / "ann" / "ch07_small"
+    folder.mkdir(parents=True)
+    shutil.copy(small_notebook(double="2 * x"), folder)
+    code = (
+        "import sys; from autograder.cli import main; "
+        "status = main(['grade', 'submitted', '--isolation', 'none', '--jobs', '1']); "
+        "sys.exit(status or 'torch' in sys.modules)"
+    )
+    for said in ("1 graded\n", "1 graded (1 of them taken over from before)"):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert said in done.stdout
+
+
 def test_the_isolations_named_twice_are_the_same() -> None:
     assert ISOLATIONS == SANDBOX_ISOLATIONS
 

@@ -19,7 +19,7 @@ from autograder import wire
 from autograder.errors import WireError
 from autograder.wire import decode, encode, stored_bytes
 
-DTYPES = list(wire._DTYPES.values())
+DTYPES = list(wire._dtypes().values())
 
 
 def there_and_back(value: Any) -> Any:

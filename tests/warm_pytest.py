@@ -11,7 +11,7 @@ from pathlib import Path
 
 _FORKS = get_context("forkserver")
 # nothing is computed in the process that is forked, so torch may be used in each fork
-_FORKS.set_forkserver_preload(["pytest", "autograder.pytest_plugin"])
+_FORKS.set_forkserver_preload(["torch", "pytest", "autograder.pytest_plugin"])
 _NOT_FOR_FORKS = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
 
 
