@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +15,7 @@ import psutil
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from ..lab_address import lab_address
 from .lab import PATIENCE_S, Lab, NotebookPage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +62,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             start_new_session=True,
         )
     try:
-        yield Lab(folder, _address(process, log), process.pid)
+        yield Lab(folder, lab_address(process, log, Lab.TOKEN), process.pid)
     finally:
         _end(process)
 
@@ -85,20 +82,6 @@ def _environment(settings: Path) -> dict[str, str]:
         "IPYTHONDIR": "ipython",
     }
     return inherited | {name: str(settings / place) for name, place in places.items()}
-
-
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Where JupyterLab answers: at another port than asked for, where somebody was quicker."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline and process.poll() is None:
-        for word in log.read_text(encoding="utf-8").split():
-            address, lab, _ = word.partition("/lab")
-            if lab and address.startswith("http://127.0.0.1:"):
-                with contextlib.suppress(urllib.error.URLError):  # it may say so before it listens
-                    urllib.request.urlopen(f"{address}/api?token={Lab.TOKEN}", timeout=PATIENCE_S).close()
-                    return address
-        time.sleep(0.1)
-    raise AssertionError(log.read_text(encoding="utf-8"))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -22,10 +21,13 @@ import pytest
 
 from autograder.chapter import find_chapters
 
+from ..lab_address import lab_address
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTER = "ch01_tensor_views"
 CHAPTERS = find_chapters(ROOT)
+_TOKEN = "let-me-in"
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -134,7 +136,7 @@ def lab(learner: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = "--no-browser --IdentityProvider.token=let-me-in"
+    options = f"--no-browser --IdentityProvider.token={_TOKEN}"
     log = learner.parent / "learn.log"
     with log.open("w") as out:
         make = subprocess.Popen(
@@ -146,25 +148,14 @@ def lab(learner: Path) -> Iterator[str]:
             start_new_session=True,
         )
     try:
-        printed = _address(make, log)
-        yield printed
+        yield lab_address(make, log, _TOKEN, "/lab/tree/course/00_start_here.ipynb")
     finally:
         os.killpg(make.pid, signal.SIGTERM)
         make.wait()
 
 
-def _address(make: subprocess.Popen[bytes], log: Path) -> str:
-    """The address that JupyterLab prints: another port than asked for, where somebody was quicker."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and make.poll() is None:
-        if found := re.search(r"(http://127\.0\.0\.1:\d+)/lab/tree/course/00_start_here\.ipynb", log.read_text()):
-            return found[1]
-        time.sleep(0.2)
-    raise AssertionError(log.read_text())
-
-
 def _get(address: str, data: dict[str, str] | None = None) -> str:
-    headers = {"Authorization": "token let-me-in", "Content-Type": "application/json"}
+    headers = {"Authorization": f"token {_TOKEN}", "Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(data).encode() if data else None, headers)
     with urllib.request.urlopen(request, timeout=300) as answer:
         return str(answer.read().decode("utf-8"))
