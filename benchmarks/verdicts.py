@@ -64,14 +64,17 @@ def _sides(chapter: Chapter) -> dict[str, tuple[tuple[Cell, ...], tuple[str, ...
 
 @dataclass
 class Tally:
-    """What has been seen of one chapter's one side: for each test, how often it ended how."""
+    """What has been seen of one chapter's one side: for each test, how often it ended how, and what failures said."""
 
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    said: dict[str, set[str]] = field(default_factory=dict)
     times: int = 0
 
-    def add(self, outcomes: Mapping[str, str]) -> None:
+    def add(self, outcomes: Mapping[str, str], said: Mapping[str, str]) -> None:
         """Count one grading."""
         self.times += 1
+        for name, text in said.items():
+            self.said.setdefault(name, set()).add(text)
         for name, outcome in outcomes.items():
             self.outcomes.setdefault(name, Counter())[outcome] += 1
 
@@ -83,7 +86,7 @@ class Tally:
             failed = sum(decided.get(outcome, 0) for outcome in _FAILED)
             others = sum(decided.values()) - failed
             if (failed and must_pass) or (failed and others) or decided.get(Outcome.ERROR):
-                lines.append(f"{name}: {dict(counts)}")
+                lines.append(f"{name}: {dict(counts)} {sorted(self.said.get(name, ()))}")
         return lines
 
     @property
@@ -112,11 +115,13 @@ def _grade(job: Job) -> Tally:
         grading = Grading(chapter, host, timed=job.timed)
         for number in range(job.tally.times, job.times):
             part = grading.run(Normalised(cells, (), frozenset()), tasks, owner=(job.side, number))
-            outcomes = {test.name: str(test.outcome) for tests in part.results.values() for test in tests}
-            job.tally.add(outcomes)
+            results = [test for tests in part.results.values() for test in tests]
+            outcomes = {test.name: str(test.outcome) for test in results}
+            said = {test.name: test.message for test in results if test.message} if job.side != "starter" else {}
+            job.tally.add(outcomes, said)
             if job.notes:
                 with job.notes.open("a") as notes:
-                    notes.write(json.dumps([job.chapter, job.side, outcomes]) + "\n")
+                    notes.write(json.dumps([job.chapter, job.side, outcomes, said]) + "\n")
     return job.tally
 
 
@@ -132,8 +137,8 @@ def main() -> int:
     timed = None if options.only is None else options.only == "timed"
     tallies: dict[tuple[str, str], Tally] = {}
     for line in options.notes.read_text().splitlines() if options.notes and options.notes.exists() else ():
-        chapter_name, side, outcomes = json.loads(line)
-        tallies.setdefault((chapter_name, side), Tally()).add(outcomes)
+        chapter_name, side, outcomes, said = json.loads(line)
+        tallies.setdefault((chapter_name, side), Tally()).add(outcomes, said)
     root = find_root(Path.cwd())
     jobs = [
         Job(root, name, side, options.times, timed, options.notes, tallies.get((name, side), Tally()))
