@@ -6,16 +6,21 @@ include make/common.mk
 # How many processes share the tests; tests that take times take turns all the same.
 JOBS ?= 2
 
-.PHONY: test test-fast hostile build prove release site bench lint lock clean distclean
+.PHONY: test test-all test-fast hostile build prove release site bench lint lock clean distclean
 
 help::
 	@echo "  JOBS         how many processes share the tests of make test (now: $(JOBS))"
 
-test: install ## run all tests
-	$(PY) -m pytest tests -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+test: install ## run the tests; of what is tried in many forms, some
+	$(PY) -m pytest tests $(SHARED) -m "not thorough" $(PYTEST_ARGS)
+
+test-all: install ## run the tests in all forms but those of make prove, an hour and a half
+	HOSTILE_SHARE=1 $(PY) -m pytest tests $(SHARED) $(PYTEST_ARGS)
 
 test-fast: install ## run the tests that take no more than a few seconds each
-	$(PY) -m pytest tests -m "not slow" $(PYTEST_ARGS)
+	$(PY) -m pytest tests -m "not slow and not thorough" $(PYTEST_ARGS)
 
 hostile: install ## attack with all that is known, in one batch and one by one (make test takes a share)
 	HOSTILE_SHARE=1 $(PY) -m pytest tests/hostile tests/sandbox -s $(PYTEST_ARGS)

@@ -199,7 +199,7 @@ def test_a_cluster_gives_the_same_reports(submitted: Path, clusters: Callable[..
     assert len(cluster.workers()) == 2
 
 
-@pytest.mark.parametrize("allowed_failures", [3, 0])
+@pytest.mark.parametrize("allowed_failures", [3, pytest.param(0, marks=pytest.mark.thorough)])
 def test_a_worker_that_dies_costs_a_retry(
     submitted: Path,
     small_notebook: Callable[..., Path],

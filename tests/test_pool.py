@@ -46,7 +46,7 @@ def killer(of: Path, times: int) -> str:
     )
 
 
-@pytest.mark.parametrize(("deaths", "survives"), [(1, True), (ATTEMPTS, False)])
+@pytest.mark.parametrize(("deaths", "survives"), [(1, True), pytest.param(ATTEMPTS, False, marks=pytest.mark.thorough)])
 def test_a_judge_that_dies_is_replaced_and_its_request_tried_again(
     small_course: Path, tmp_path: Path, small_answers: Any, deaths: int, survives: bool
 ) -> None:

@@ -171,7 +171,9 @@ def run_forever(small_notebook: Notebook, mark: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM, signal.SIGKILL]
+)
 def test_ended_while_code_runs_forever_it_leaves_no_process(
     small_notebook: Notebook, watching: Callable[..., Watching], tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -99,6 +99,7 @@ def test_what_a_rank_starts_goes_with_it(grading, processes):
     assert processes.settle_at(before, grading.host), "something is still running"
 
 
+@pytest.mark.thorough
 def test_two_gradings_at_once_agree():
     """Two processes grade the same answers side by side, in sandboxes of their own: both say the same."""
     with ProcessPoolExecutor(2, get_context("spawn")) as both:

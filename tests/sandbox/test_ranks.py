@@ -116,7 +116,7 @@ def compute(seconds):
 """
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "none"])
+@pytest.fixture(scope="module", params=["bubblewrap", pytest.param("none", marks=pytest.mark.thorough)])
 def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     host = Host(request.param)
     try:
