@@ -33,7 +33,7 @@ def test_what_a_test_is_handed_out_with(nodeid: str, group: str) -> None:
 @pytest.mark.slow
 def test_a_files_tests_run_in_one_process() -> None:
     """As `make test` hands them out; pytest and xdist may change under us without a word."""
-    (options,) = re.findall(r"-m pytest tests -n \$\(JOBS\) (.*) \$\(PYTEST_ARGS\)", (ROOT / "Makefile").read_text())
+    (options,) = re.findall(r"^SHARED := -n \$\(JOBS\) (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     files = ["tests/test_hints.py", "tests/test_exports.py", "tests/test_imports.py"]
     command = [sys.executable, "-m", "pytest", "-v", "-n", "2", *options.split(), *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
