@@ -186,13 +186,15 @@ def test_an_output_that_cannot_show_a_check_mark_still_shows_the_grade(small_not
 
 def test_tests_that_a_learner_hands_in_are_not_run(small_notebook: Notebook, tmp_path: Path, capsys: Capture) -> None:
     """A folder that looks like a course, with the notebook in it: what counts is the course one stands in."""
-    theirs = tmp_path / "handed in" / "exercises" / "ch07_small"
     path = small_notebook(double="2 * x")
-    shutil.copytree(path.parent, theirs)
-    (theirs / "test_ch07_small.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
-    assert grade(theirs / path.name) == 0
+    learners, authors = (tmp_path / "handed in" / top / "ch07_small" for top in ("exercises", "solutions"))
+    for theirs in (learners, authors):
+        shutil.copytree(path.parent, theirs)
+        forged = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n"
+        (theirs / "test_ch07_small.py").write_text(forged)
+    assert grade(learners / path.name) == 0
     assert "ch07_small: 2 of 3 points" in capsys.readouterr().out
-    assert not (theirs / "ran").exists()
+    assert not (learners / "ran").exists() and not (authors / "ran").exists()
 
 
 @pytest.mark.slow
