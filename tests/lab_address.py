@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 PATIENCE_S = 120.0
+"""For whatever has to come; generous, since other tests may be at work beside these."""
 
 
 def lab_address(process: subprocess.Popen[bytes], log: Path, token: str, page: str = "/lab") -> str:

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import psutil
 from playwright.sync_api import Locator, Page, expect
 
-PATIENCE_S = 120.0
-"""For whatever has to come; generous, since other tests may be at work beside these."""
+from ..lab_address import PATIENCE_S
+
 expect.set_options(timeout=PATIENCE_S * 1000)
 _DONE = re.compile(r"\[\d+\]:")
 
