@@ -7,9 +7,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _MAX_SCRATCH_FILES = 10_000
+_MAX_STARTS = 100
+"""So often something new may be found to run in a use that is told to stop."""
+_LOOKS = 370
 
 
 @dataclass
@@ -99,25 +103,49 @@ def _scratch_bytes(enough: int) -> int:
     return total
 
 
-def freeze(use: ForkedUse, uses: dict[int, ForkedUse], stop: bool) -> None:
-    """Stop every process of a use, or let all go on: a use must not work while another one is timed."""
+def freeze(use: ForkedUse, uses: dict[int, ForkedUse]) -> None:
+    """Stop every process of a use until :func:`thaw`: it must not work while another one is timed.
+
+    A use that keeps starting processes is ended. One that was told to stop and waits for a busy core, which it needs to
+    do so, only takes its time.
+    """
     if sys.platform != "linux":
         return
-    for _ in range(100):  # one may fork while we look
+    told: set[int] = set()
+    starts = 0
+    for pause in _pauses():
         members = _members(use, uses, _processes())
-        restless = [pid for pid in members if not _is_still(pid)] if stop else []
+        restless = [pid for pid in members if not _is_still(pid)]
         if not restless:
+            return
+        starts += not told.issuperset(restless)  # one may fork while we look
+        if starts > _MAX_STARTS:
             break
+        told.update(restless)
         for pid in restless:
             _signal(pid, signal.SIGSTOP)
-        time.sleep(0.0002)
-    else:
-        use.reason = "restless"
-        for pid in reversed(members):
-            kill(pid)
-    if not stop:
-        for pid in members:
+        time.sleep(pause)
+    use.reason = "restless"
+    for pid in reversed(members):
+        kill(pid)
+
+
+def thaw(use: ForkedUse, uses: dict[int, ForkedUse]) -> None:
+    """Let every process of a use go on."""
+    if sys.platform == "linux":
+        for pid in _members(use, uses, _processes()):
             _signal(pid, signal.SIGCONT)
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds to wait between looks at processes that have been told to stop: half a minute in all.
+
+    Looks are counted, not the clock asked: where the whole machine stands still for a while, so does this.
+    """
+    pause = 0.0002
+    for _ in range(_LOOKS):
+        yield pause
+        pause = min(pause * 1.1, 0.1)
 
 
 def cpu_seconds(use: ForkedUse, uses: dict[int, ForkedUse]) -> float:

@@ -456,8 +456,11 @@ class Submission:
             self._busy_s += time.monotonic() - begin
 
     def _freeze(self, stop: bool) -> None:
-        if self._runner is not None:
-            self._runner.freeze(stop)
+        if self._runner is None:
+            return
+        begin = time.monotonic()
+        self._runner.freeze(stop)
+        self._busy_s += time.monotonic() - begin
 
     def _cpu_seconds(self) -> float:
         return self._runner.cpu_seconds() if self._runner is not None else 0.0

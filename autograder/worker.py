@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from autograder.census import ForkedUse, cpu_seconds, end_strays, freeze, kill, own_bytes, watch
+from autograder.census import ForkedUse, cpu_seconds, end_strays, freeze, kill, own_bytes, thaw, watch
 from autograder.confinement import isolate, limit, prepare_zygote
 from autograder.large_pages import gathered
 
@@ -117,7 +117,7 @@ def _answer(operation: str, use: ForkedUse | None, uses: dict[int, ForkedUse]) -
         return {}
     if operation == "cpu":
         return {"cpu": cpu_seconds(use, uses)}
-    freeze(use, uses, operation == "freeze")
+    (freeze if operation == "freeze" else thaw)(use, uses)
     return {}
 
 
