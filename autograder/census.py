@@ -24,6 +24,8 @@ class ForkedUse:
     pid: int
     memory: int
     disk: int
+    born: float
+    """When it was forked, on the monotonic clock."""
     alone: bool
     """Whether it has namespaces of its own: its orphans stay in its family then, and its scratch folder is limited."""
     reason: str = ""
@@ -156,6 +158,33 @@ def cpu_seconds(use: ForkedUse, uses: dict[int, ForkedUse]) -> float:
             with contextlib.suppress(OSError):
                 total += time.clock_gettime((~pid << 3) | 2)  # the kernel's name for the clock of another process
     return total
+
+
+def held_up_seconds(use: ForkedUse, uses: dict[int, ForkedUse]) -> float:
+    """How long a use has waited so far for a core that others had; 0 where the system does not tell.
+
+    It is what its most unlucky thread has waited, and at most the time in which the use computed nothing at all: whose
+    threads keep each other waiting is not held up by others.
+    """
+    if sys.platform != "linux":
+        return 0.0
+    members = _members(use, uses, _processes())
+    waited = max((_waited(pid) for pid in members), default=0.0)
+    return max(0.0, min(waited, time.monotonic() - use.born - cpu_seconds(use, uses)))
+
+
+def _waited(pid: int) -> float:
+    """Seconds for which the most unlucky thread of a process was ready to run and had no core."""
+    most = 0
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            # time on a core, time waiting for one, both in nanoseconds, and the number of turns
+            with (
+                contextlib.suppress(OSError, ValueError, IndexError),
+                open(f"/proc/{pid}/task/{thread}/schedstat") as file,
+            ):
+                most = max(most, int(file.read().split()[1]))
+    return most / 1e9
 
 
 def _is_still(pid: int) -> bool:

@@ -28,11 +28,14 @@ from autograder.errors import (
 from autograder.program import Program, read_history
 from autograder.replies import missing_text, value_of
 from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer, encode_reply
-from autograder.sandbox import AnySandbox, Limits, Use, start
+from autograder.sandbox import MOST_HELD_UP, AnySandbox, Limits, Use, start
 from autograder.wire import decode, encode
 
 CALL_TIMEOUT_S = 20.0
-"""How long one request may take. Generous: it is there to end a hang, not to ask for speed."""
+"""How long one request may take. Generous: it is there to end a hang, not to ask for speed.
+
+Here and below, time in which others kept the code from computing is not counted, up to ``MOST_HELD_UP`` times as long.
+"""
 TASK_PATIENCE_S = 120.0
 """How long the tests of one task together may wait for its code, which could be slow in every single call."""
 RANKS_PATIENCE_S = 30.0
@@ -60,6 +63,9 @@ class Runner(Protocol):
 
     def cpu_seconds(self) -> float:
         """What has been computed there so far; 0 where that cannot be known."""
+
+    def held_up_seconds(self) -> float:
+        """How long others have kept it from computing; 0 where that cannot be known."""
 
     def close(self) -> None:
         """Give back what the runner holds."""
@@ -100,6 +106,10 @@ class WorkerRunner:
     def cpu_seconds(self) -> float:
         """See :class:`Runner`."""
         return self._use.cpu_seconds()
+
+    def held_up_seconds(self) -> float:
+        """See :class:`Runner`."""
+        return self._use.held_up_seconds()
 
     def close(self) -> None:
         """See :class:`Runner`."""
@@ -157,6 +167,10 @@ class LiveRunner:
 
     def cpu_seconds(self) -> float:
         """See :class:`Runner`; the learner's share is not known apart from the rest."""
+        return 0.0
+
+    def held_up_seconds(self) -> float:
+        """Nobody knows here."""
         return 0.0
 
     def close(self) -> None:
@@ -413,11 +427,15 @@ class Submission:
         self._waited_s = 0.0
         self.remembered = {}
 
-    def _ready(self, names: set[str]) -> Runner:
+    def _opened(self) -> Runner:
         if self._runner is None:
             self._runner = self._open()
+        return self._runner
+
+    def _ready(self, names: set[str]) -> Runner:
+        runner = self._opened()
         if self._program is None:
-            return self._runner
+            return runner
         cells = []
         for cell, indices in self._program.needed_for(names):
             keep = [index for index in indices if (cell.name, index) not in self._loaded]
@@ -426,9 +444,9 @@ class Submission:
                 cells.append({"name": cell.name, "source": cell.source, "keep": keep})
         if cells:
             self.answered = True  # the cells run from here on: what comes back may be anything
-            problems = self._runner.request({"op": "load", "cells": cells}, self.timeout)
+            problems = runner.request({"op": "load", "cells": cells}, self.timeout)
             self._problems = [f"{p['where'] or p['cell']}: {p['kind']}: {p['message']}" for p in problems]
-        return self._runner
+        return runner
 
     def _ask(self, message: dict[str, Any], names: set[str]) -> Any:
         return self._asked(message, names, lambda runner: runner.request(message, self.timeout))
@@ -438,13 +456,15 @@ class Submission:
         return value, elapsed
 
     def _asked(self, message: dict[str, Any], names: set[str], ask: Callable[[Runner], Any]) -> Any:
-        if self._busy_s >= TASK_PATIENCE_S:
+        if self._out_of_patience():
             raise LearnerTimeout(f"took more than {TASK_PATIENCE_S:g} s in all; it was not called once more here")
-        begin = time.monotonic()
         try:
-            runner = self._prepared(names)
-            self.answered = True
-            return ask(runner)
+            self._require(names)
+            self._opened()  # which is not the learner's time
+            with self._counted():
+                runner = self._ready(names)
+                self.answered = True
+                return ask(runner)
         except LearnerMissing as error:
             # Only a name that was asked for is believed. Another one is a text of the learner's own making, which must
             # not be told where an exception's message must not be.
@@ -452,26 +472,35 @@ class Submission:
             if not missing:
                 raise LearnerException(f"raised Missing: {error}", "Missing") from None
             raise self._explained(error) from None
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
         finally:
             self._busy_s += time.monotonic() - begin
 
+    def _out_of_patience(self) -> bool:
+        if self._busy_s < TASK_PATIENCE_S:
+            return False
+        held_up_s = self._runner.held_up_seconds() if self._runner is not None else 0.0
+        return self._busy_s - min(held_up_s, MOST_HELD_UP * TASK_PATIENCE_S) >= TASK_PATIENCE_S
+
     def _freeze(self, stop: bool) -> None:
-        if self._runner is None:
-            return
-        begin = time.monotonic()
-        self._runner.freeze(stop)
-        self._busy_s += time.monotonic() - begin
+        if self._runner is not None:
+            with self._counted():
+                self._runner.freeze(stop)
 
     def _cpu_seconds(self) -> float:
         return self._runner.cpu_seconds() if self._runner is not None else 0.0
 
-    def _prepared(self, names: set[str]) -> Runner:
+    def _require(self, names: set[str]) -> None:
         self.asked_names |= names
         missing = [name for name in names if self._program is not None and not self._program.defines(name)]
         if missing:
             self.answered = True
             raise LearnerMissing(missing_text(missing[0]))
-        return self._ready(names)
 
     def _explained(self, error: LearnerMissing) -> LearnerMissing:
         reasons = list(self._problems)

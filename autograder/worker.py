@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from autograder.census import ForkedUse, cpu_seconds, end_strays, freeze, kill, own_bytes, thaw, watch
+from autograder.census import ForkedUse, cpu_seconds, end_strays, freeze, held_up_seconds, kill, own_bytes, thaw, watch
 from autograder.confinement import isolate, limit, prepare_zygote
 from autograder.large_pages import gathered
 
@@ -83,7 +83,9 @@ def _keep(control: socket.socket, uses: dict[int, ForkedUse], own: int, large_pa
                     channel = socket.socket(fileno=channels.pop(0))
                     pid = _fork_use((control, wake, wakened), channel, request)
                     limits, alone = request["limits"], request["isolate"] == "namespaces"
-                    uses[request["use"]] = ForkedUse(request["use"], pid, limits["memory"], limits["disk"], alone)
+                    uses[request["use"]] = ForkedUse(
+                        request["use"], pid, limits["memory"], limits["disk"], time.monotonic(), alone
+                    )
                     for _ in islice(large_pages, _GATHERED_PER_FORK):
                         pass
                 elif request["op"] == "warm":
@@ -116,7 +118,9 @@ def _answer(operation: str, use: ForkedUse | None, uses: dict[int, ForkedUse]) -
     if use is None:
         return {}
     if operation == "cpu":
-        return {"cpu": cpu_seconds(use, uses)}
+        return {"seconds": cpu_seconds(use, uses)}
+    if operation == "held up":
+        return {"seconds": held_up_seconds(use, uses)}
     (freeze if operation == "freeze" else thaw)(use, uses)
     return {}
 

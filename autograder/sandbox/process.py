@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,6 +53,9 @@ _END_TIMEOUT_S = 5.0
 _NOTICES_AT_ONCE = 65_536
 _FORKED_AHEAD = 2
 """Tasks with few tests are over before one more fork is ready."""
+MOST_HELD_UP = 3.0
+"""Times as long as a request may take, it may be held up by others who are busy on the same machine."""
+_LEAST_HELD_UP_S = 0.2
 _ENDED = "ended its process before it had answered"
 
 
@@ -80,7 +83,7 @@ class Keeper(Protocol):
         """How a use ended (``code``, ``reason``), None where nobody knows."""
 
     def command(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Ask about a use or hold it (``freeze``, ``thaw``, ``cpu``); empty where that is impossible."""
+        """Ask about a use or hold it (``freeze``, ``thaw``, ``cpu``, ``held up``); empty where that is impossible."""
 
     def diagnosis(self) -> str:
         """The last word of a process that did not come up."""
@@ -95,6 +98,7 @@ class Use:
         self._channel = channel
         self._over: Exception | None = None
         self._greeted = False
+        self._excused_s = 0.0
         self.device = sandbox.device
         self.isolation = sandbox.isolation
 
@@ -110,7 +114,7 @@ class Use:
         self._greeted = True
 
     def request(self, message: Mapping[str, Any], timeout: float) -> Any:
-        """Send a request and wait at most *timeout* seconds for its value.
+        """Send a request and wait at most *timeout* seconds for its value, while it is held up by others not counted.
 
         Raises a :class:`~autograder.errors.LearnerError`; after a timeout or a crash the use is over, and every later
         request raises the same again.
@@ -123,7 +127,7 @@ class Use:
         if self._over is not None:
             raise self._over
         data = encode(dict(message))
-        deadline = time.monotonic() + timeout
+        deadline = _Deadline(timeout, self._newly_held_up)
         try:
             start = time.perf_counter()
             self._write(struct.pack("<Q", len(data)) + data, deadline)
@@ -165,7 +169,19 @@ class Use:
 
     def cpu_seconds(self) -> float:
         """What the use and the processes that it started have computed so far; 0 where that cannot be known."""
-        return float(self._sandbox.command({"op": "cpu", "use": self._number}).get("cpu", 0.0))
+        return self._seconds("cpu")
+
+    def held_up_seconds(self) -> float:
+        """How long it has waited for a core that others had, see :func:`autograder.census.held_up_seconds`."""
+        return self._seconds("held up")
+
+    def _seconds(self, operation: str) -> float:
+        return float(self._sandbox.command({"op": operation, "use": self._number}).get("seconds", 0.0))
+
+    def _newly_held_up(self) -> float:
+        """What has come to :meth:`held_up_seconds` since this was asked last."""
+        before, self._excused_s = self._excused_s, self.held_up_seconds()
+        return self._excused_s - before
 
     def close(self) -> None:
         """End the use and everything it started."""
@@ -199,22 +215,43 @@ class Use:
             return LearnerCrashed(f"was ended by signal {_signal_name(-code)}", _ENDED)
         return LearnerCrashed(f"ended its process (status {code}) before it had answered", _ENDED)
 
-    def _write(self, data: bytes, deadline: float) -> None:
+    def _write(self, data: bytes, deadline: _Deadline) -> None:
         view = memoryview(data)
         while view:
-            self._channel.settimeout(_left(deadline))
-            view = view[self._channel.send(view) :]
+            self._channel.settimeout(deadline.left())
+            with contextlib.suppress(TimeoutError):  # the deadline says whether it is over
+                view = view[self._channel.send(view) :]
 
-    def _read(self, size: int, deadline: float) -> bytearray:
+    def _read(self, size: int, deadline: _Deadline) -> bytearray:
         data = bytearray(size)
         view = memoryview(data)
         while view:
-            self._channel.settimeout(_left(deadline))
-            count = self._channel.recv_into(view)
-            if count == 0:
-                raise EOFError
-            view = view[count:]
+            self._channel.settimeout(deadline.left())
+            with contextlib.suppress(TimeoutError):
+                count = self._channel.recv_into(view)
+                if count == 0:
+                    raise EOFError
+                view = view[count:]
         return data
+
+
+class _Deadline:
+    """*timeout* seconds from now, and as many more as ``held_up()`` says when they are over."""
+
+    def __init__(self, timeout: float, held_up: Callable[[], float] = float) -> None:
+        self._until = time.monotonic() + timeout
+        self._held_up = held_up
+        self._excusable_s = MOST_HELD_UP * timeout
+
+    def left(self) -> float:
+        """Seconds that are left, more than 0; raises ``TimeoutError`` where there are none."""
+        while (left := self._until - time.monotonic()) <= 0:
+            more = min(self._held_up(), self._excusable_s)
+            if more < _LEAST_HELD_UP_S:
+                raise TimeoutError
+            self._excusable_s -= more
+            self._until += more
+        return left
 
 
 def _signal_name(number: int) -> str:
@@ -222,13 +259,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)  # real-time signals have no names
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 class Sandbox:
@@ -366,14 +396,14 @@ class Sandbox:
 
     def _await(self, key: str, timeout: float) -> dict[str, Any]:
         """Read notices until one with *key* has come: that one."""
-        deadline = time.monotonic() + timeout
+        deadline = _Deadline(timeout)
         while True:
             while self._notices:
                 notice = self._notices.popleft()
                 if key in notice:
                     return notice
             try:
-                self._control.settimeout(_left(deadline))
+                self._control.settimeout(deadline.left())
                 data = self._control.recv(_NOTICES_AT_ONCE)
             except OSError:
                 data = b""

@@ -100,7 +100,7 @@ def family(monkeypatch: pytest.MonkeyPatch) -> Family:
 
 
 def frozen() -> ForkedUse:
-    use = ForkedUse(1, OWN, memory=0, disk=0, alone=True)
+    use = ForkedUse(1, OWN, memory=0, disk=0, born=0.0, alone=True)
     census.freeze(use, {1: use})
     return use
 
