@@ -140,9 +140,13 @@ def main() -> int:
         chapter_name, side, outcomes, said = json.loads(line)
         tallies.setdefault((chapter_name, side), Tally()).add(outcomes, said)
     root = find_root(Path.cwd())
+    chapters = find_chapters(root)
+    for name in options.chapters:
+        if name not in chapters:
+            parser.error(f"there is no chapter {name}; there are {', '.join(chapters)}")
     jobs = [
         Job(root, name, side, options.times, timed, options.notes, tallies.get((name, side), Tally()))
-        for name, chapter in find_chapters(root).items()
+        for name, chapter in chapters.items()
         if not options.chapters or name in options.chapters
         for side in _sides(chapter)
     ]
