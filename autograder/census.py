@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autograder.patience import waited_seconds
+
 _MAX_SCRATCH_FILES = 10_000
 _MAX_STARTS = 100
 """So often something new may be found to run in a use that is told to stop."""
@@ -169,22 +171,8 @@ def held_up_seconds(use: ForkedUse, uses: dict[int, ForkedUse]) -> float:
     if sys.platform != "linux":
         return 0.0
     members = _members(use, uses, _processes())
-    waited = max((_waited(pid) for pid in members), default=0.0)
+    waited = max((waited_seconds(pid) for pid in members), default=0.0)
     return max(0.0, min(waited, time.monotonic() - use.born - cpu_seconds(use, uses)))
-
-
-def _waited(pid: int) -> float:
-    """Seconds for which the most unlucky thread of a process was ready to run and had no core."""
-    most = 0
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            # time on a core, time waiting for one, both in nanoseconds, and the number of turns
-            with (
-                contextlib.suppress(OSError, ValueError, IndexError),
-                open(f"/proc/{pid}/task/{thread}/schedstat") as file,
-            ):
-                most = max(most, int(file.read().split()[1]))
-    return most / 1e9
 
 
 def _is_still(pid: int) -> bool:

@@ -30,6 +30,7 @@ from typing import Any, Protocol, cast
 
 from autograder.errors import RanksError
 from autograder.forking import CAN_FORK
+from autograder.patience import Patience, waited_seconds
 from autograder.runtime import Runtime, TailBuffer, describe, encode_reply
 from autograder.wire import decode, encode
 
@@ -116,6 +117,10 @@ def _call(runtime: Runtime, request: dict[str, Any]) -> Callable[[int], Any]:
 
 
 class _Process(Protocol):
+    @property
+    def pid(self) -> int | None:
+        """Its number."""
+
     def kill(self) -> None:
         """End it at once."""
 
@@ -144,10 +149,11 @@ def _run(
 
     Each outcome has ``state``: ``returned`` (with ``value``, plain data), ``raised`` (with ``error`` as
     :func:`~autograder.runtime.describe` gives it), ``died`` (its process ended), or ``waiting`` (it had not come back
-    after *timeout* seconds, or when nobody was left who could have helped it). ``call`` and ``number`` say which noted
-    call (:data:`NOTED`) it is in, and how many of :data:`CALLS` it had begun; ``size`` is how many numbers it has
-    brought to the call, -1 where that is not known; ``collectives`` is how many the backend carried out, those that
-    DistributedDataParallel starts included; ``output`` is the tail of what it printed. No process outlives this.
+    after *timeout* seconds, those not counted in which it had no core, or when nobody was left who could have helped
+    it). ``call`` and ``number`` say which noted call (:data:`NOTED`) it is in, and how many of :data:`CALLS` it had
+    begun; ``size`` is how many numbers it has brought to the call, -1 where that is not known; ``collectives`` is how
+    many the backend carried out, those that DistributedDataParallel starts included; ``output`` is the tail of what it
+    printed. No process outlives this.
     """
     world_size, timeout = request["world_size"], request["timeout"]
     for rank in range(world_size):
@@ -162,7 +168,9 @@ def _run(
                 waiting[ours] = rank
                 with theirs:
                     processes.append(start(rank, meeting, theirs))
-            answers = _collect(dict(waiting), crumbs, timeout)
+            patience = Patience(lambda: max(waited_seconds(process.pid or 0) for process in processes))
+            patience.start(timeout)
+            answers = _collect(dict(waiting), crumbs, patience)
             return [_outcome(rank, answers.get(rank), crumbs) for rank in range(world_size)]
         finally:
             for process in processes:
@@ -173,12 +181,11 @@ def _run(
                 end.close()
 
 
-def _collect(waiting: dict[Connection, int], crumbs: Any, timeout: float) -> dict[int, bytes]:
+def _collect(waiting: dict[Connection, int], crumbs: Any, patience: Patience) -> dict[int, bytes]:
     """What each rank sent, nothing at all where it ended without; a rank without an entry is still at work."""
     done: dict[int, bytes] = {}
-    deadline = time.monotonic() + timeout
     before, since = _progress(waiting.values(), crumbs), time.monotonic()
-    while waiting and time.monotonic() < deadline:
+    while waiting and not patience.is_over():
         for ready in wait(list(waiting), 0.05):
             end = cast(Connection, ready)
             rank = waiting.pop(end)
@@ -315,14 +322,14 @@ class _Fork:
     """A forked process, as much of it as is needed here."""
 
     def __init__(self, pid: int) -> None:
-        self._pid = pid
+        self.pid = pid
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
 
     def join(self) -> None:
-        os.waitpid(self._pid, 0)
+        os.waitpid(self.pid, 0)
 
 
 def _fork(call: Callable[[int], Any], rank: int, meeting: _Meeting, answer: Connection) -> _Fork:

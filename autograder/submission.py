@@ -25,10 +25,11 @@ from autograder.errors import (
     LearnerTimeout,
     SandboxError,
 )
+from autograder.patience import MOST_HELD_UP
 from autograder.program import Program, read_history
 from autograder.replies import missing_text, value_of
 from autograder.runtime import OUTPUT_TAIL, Runtime, TailBuffer, encode_reply
-from autograder.sandbox import MOST_HELD_UP, AnySandbox, Limits, Use, start
+from autograder.sandbox import AnySandbox, Limits, Use, start
 from autograder.wire import decode, encode
 
 CALL_TIMEOUT_S = 20.0
@@ -402,7 +403,7 @@ class Submission:
         outcomes: list[Any] = self._asked(
             message, names, lambda runner: runner.request(message, timeout + self.timeout)
         )
-        if (waited := time.monotonic() - begin) >= timeout:
+        if (waited := time.monotonic() - begin) >= timeout and not _all_came_back(outcomes):
             self._waited_s += waited
         return outcomes
 
@@ -507,6 +508,11 @@ class Submission:
         if self._program is not None:
             reasons += [f"{cell} does not parse ({text})" for cell, text in self._program.errors().items()]
         return LearnerMissing("; ".join([str(error), *reasons])) if reasons else error
+
+
+def _all_came_back(outcomes: Any) -> bool:
+    """Whether no rank is still awaited, by what the learner's process has sent, which may be anything."""
+    return isinstance(outcomes, list) and all(isinstance(o, dict) and o.get("state") != "waiting" for o in outcomes)
 
 
 @cache

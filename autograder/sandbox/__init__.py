@@ -10,10 +10,10 @@ from __future__ import annotations
 from autograder.errors import IsolationUnavailable
 from autograder.forking import CAN_FORK
 from autograder.sandbox.backends import ISOLATIONS
-from autograder.sandbox.process import MOST_HELD_UP, Limits, Sandbox, Use
+from autograder.sandbox.process import Limits, Sandbox, Use
 from autograder.sandbox.single import SingleUseSandbox
 
-__all__ = ["ISOLATIONS", "MOST_HELD_UP", "AnySandbox", "Limits", "Sandbox", "SingleUseSandbox", "Use", "start"]
+__all__ = ["ISOLATIONS", "AnySandbox", "Limits", "Sandbox", "SingleUseSandbox", "Use", "start"]
 
 AnySandbox = Sandbox | SingleUseSandbox
 

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from autograder.errors import (
     SandboxError,
     WireError,
 )
+from autograder.patience import Patience
 from autograder.replies import value_of
 from autograder.sandbox.backends import BACKENDS, Launch
 from autograder.wire import MAX_MESSAGE_BYTES, decode, encode
@@ -37,6 +38,7 @@ _STAGED = (
     "text.py",
     "errors.py",
     "forking.py",
+    "patience.py",
     "wire.py",
     "runtime.py",
     "ranks.py",
@@ -53,9 +55,6 @@ _END_TIMEOUT_S = 5.0
 _NOTICES_AT_ONCE = 65_536
 _FORKED_AHEAD = 2
 """Tasks with few tests are over before one more fork is ready."""
-MOST_HELD_UP = 3.0
-"""Times as long as a request may take, it may be held up by others who are busy on the same machine."""
-_LEAST_HELD_UP_S = 0.2
 _ENDED = "ended its process before it had answered"
 
 
@@ -98,7 +97,7 @@ class Use:
         self._channel = channel
         self._over: Exception | None = None
         self._greeted = False
-        self._excused_s = 0.0
+        self._patience = Patience(self.held_up_seconds)
         self.device = sandbox.device
         self.isolation = sandbox.isolation
 
@@ -127,14 +126,14 @@ class Use:
         if self._over is not None:
             raise self._over
         data = encode(dict(message))
-        deadline = _Deadline(timeout, self._newly_held_up)
+        self._patience.start(timeout)
         try:
             start = time.perf_counter()
-            self._write(struct.pack("<Q", len(data)) + data, deadline)
-            (length,) = struct.unpack("<Q", self._read(8, deadline))
+            self._write(struct.pack("<Q", len(data)) + data)
+            (length,) = struct.unpack("<Q", self._read(8))
             if length > 2 * MAX_MESSAGE_BYTES:
                 raise WireError("an answer of impossible length")
-            answer = self._read(length, deadline)
+            answer = self._read(length)
             return answer, time.perf_counter() - start
         except TimeoutError:
             self._end(LearnerTimeout(f"did not come back within {timeout:g} s"))
@@ -178,11 +177,6 @@ class Use:
     def _seconds(self, operation: str) -> float:
         return float(self._sandbox.command({"op": operation, "use": self._number}).get("seconds", 0.0))
 
-    def _newly_held_up(self) -> float:
-        """What has come to :meth:`held_up_seconds` since this was asked last."""
-        before, self._excused_s = self._excused_s, self.held_up_seconds()
-        return self._excused_s - before
-
     def close(self) -> None:
         """End the use and everything it started."""
         self._channel.close()
@@ -215,43 +209,24 @@ class Use:
             return LearnerCrashed(f"was ended by signal {_signal_name(-code)}", _ENDED)
         return LearnerCrashed(f"ended its process (status {code}) before it had answered", _ENDED)
 
-    def _write(self, data: bytes, deadline: _Deadline) -> None:
+    def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            self._channel.settimeout(deadline.left())
-            with contextlib.suppress(TimeoutError):  # the deadline says whether it is over
+            self._channel.settimeout(self._patience.left())
+            with contextlib.suppress(TimeoutError):  # our patience says whether it is over
                 view = view[self._channel.send(view) :]
 
-    def _read(self, size: int, deadline: _Deadline) -> bytearray:
+    def _read(self, size: int) -> bytearray:
         data = bytearray(size)
         view = memoryview(data)
         while view:
-            self._channel.settimeout(deadline.left())
+            self._channel.settimeout(self._patience.left())
             with contextlib.suppress(TimeoutError):
                 count = self._channel.recv_into(view)
                 if count == 0:
                     raise EOFError
                 view = view[count:]
         return data
-
-
-class _Deadline:
-    """*timeout* seconds from now, and as many more as ``held_up()`` says when they are over."""
-
-    def __init__(self, timeout: float, held_up: Callable[[], float] = float) -> None:
-        self._until = time.monotonic() + timeout
-        self._held_up = held_up
-        self._excusable_s = MOST_HELD_UP * timeout
-
-    def left(self) -> float:
-        """Seconds that are left, more than 0; raises ``TimeoutError`` where there are none."""
-        while (left := self._until - time.monotonic()) <= 0:
-            more = min(self._held_up(), self._excusable_s)
-            if more < _LEAST_HELD_UP_S:
-                raise TimeoutError
-            self._excusable_s -= more
-            self._until += more
-        return left
 
 
 def _signal_name(number: int) -> str:
@@ -396,14 +371,15 @@ class Sandbox:
 
     def _await(self, key: str, timeout: float) -> dict[str, Any]:
         """Read notices until one with *key* has come: that one."""
-        deadline = _Deadline(timeout)
+        patience = Patience()
+        patience.start(timeout)
         while True:
             while self._notices:
                 notice = self._notices.popleft()
                 if key in notice:
                     return notice
             try:
-                self._control.settimeout(deadline.left())
+                self._control.settimeout(patience.left())
                 data = self._control.recv(_NOTICES_AT_ONCE)
             except OSError:
                 data = b""

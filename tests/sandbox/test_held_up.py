@@ -12,6 +12,7 @@ import pytest
 
 from autograder import census, submission
 from autograder.census import ForkedUse
+from autograder.checks.ranks import values_on_ranks
 from autograder.errors import LearnerTimeout
 from autograder.notebook import Cell
 from autograder.program import read_program
@@ -79,6 +80,14 @@ def test_who_waits_for_a_busy_core_does_not_run_out_of_patience(
     assert crowded._busy_s > 2.0
 
 
+def _on_each_rank(learner, rank, world_size, seconds):  # type: ignore[no-untyped-def]
+    return learner.compute(seconds)
+
+
+def test_ranks_that_wait_for_a_busy_core_are_waited_for(crowded: Submission) -> None:
+    assert values_on_ranks(crowded, _on_each_rank, 2, 0.5, timeout=2.0) == [0.5, 0.5]
+
+
 def test_who_sleeps_is_not_held_up(crowded: Submission) -> None:
     with pytest.raises(LearnerTimeout, match="did not come back within 2 s"):
         crowded.sleep(7.0)
@@ -100,7 +109,7 @@ def test_what_counts_as_held_up(
     """Of a use that is ten seconds old: what it waited, as far as it did not compute meanwhile."""
     monkeypatch.setattr(time, "monotonic", lambda: 110.0)
     monkeypatch.setattr(census, "_processes", dict)
-    monkeypatch.setattr(census, "_waited", lambda pid: waited)
+    monkeypatch.setattr(census, "waited_seconds", lambda pid: waited)
     monkeypatch.setattr(census, "cpu_seconds", lambda use, uses: computed)
     use = ForkedUse(1, 1_000_000_000, memory=0, disk=0, born=100.0, alone=True)
     assert census.held_up_seconds(use, {1: use}) == pytest.approx(held_up)
