@@ -140,12 +140,17 @@ def passed_by_starter(
     for task in tasks:
         known = _recall(folder, task)
         if known is None:
-            results = _tried_on_starter(chapter, files, task, host)
-            known = {result.name for result in results if result.outcome in (Outcome.PASSED, Outcome.SKIPPED)}
-            if not any(result.outcome is Outcome.ERROR for result in results):
-                with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
-                    write_atomically(folder / f"{task}.json", json.dumps(sorted(known)))
+            known = _remember(folder, task, _tried_on_starter(chapter, files, task, host))
         guards |= known
+    return guards
+
+
+def _remember(folder: Path, task: str, results: Sequence[TestResult]) -> set[str]:
+    """The guards among one task's results on the untouched notebook."""
+    guards = {result.name for result in results if result.outcome in (Outcome.PASSED, Outcome.SKIPPED)}
+    if not any(result.outcome is Outcome.ERROR for result in results):
+        with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
+            write_atomically(folder / f"{task}.json", json.dumps(sorted(guards)))
     return guards
 
 
@@ -247,6 +252,15 @@ class Grading:
     def guards(self, tasks: Sequence[str] | None = None) -> set[str]:
         """The names of the tests that earn nothing, see :func:`passed_by_starter`."""
         return passed_by_starter(self.chapter, self.device, self.files(), self._chosen(tasks), self.host)
+
+    def run_on_starter(self) -> Part:
+        """Run the tests on the untouched notebook; what :meth:`guards` would find out by the same is remembered."""
+        part = self.run(Normalised(self.chapter.starter, (), frozenset()), owner=_UNTOUCHED)
+        folder = _memory(self.chapter, self.device, self.files())
+        for task, results in part.results.items():
+            if not any(result.outcome is Outcome.SKIPPED for result in results):  # those are tried again there
+                _remember(folder, task, results)
+        return part
 
     def grade(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Report:
         """Run the tests on a normalised submission, and say what it is worth."""

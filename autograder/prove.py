@@ -18,8 +18,9 @@ from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.errors import ChapterError
-from autograder.grading import Grading, grade_cells
+from autograder.grading import Grading, grade_cells, report_of
 from autograder.judging import settle
+from autograder.normalise import Normalised
 from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.report import Outcome, Report, TestResult
@@ -74,7 +75,7 @@ def _solution_cell(chapter: Chapter, variant: Variant) -> str:
 
 
 def drawn(chapter: Chapter, share: int) -> list[Candidate]:
-    """Solution, starter, one variant in *share* and, where that leaves any out, one mutant in eight.
+    """Solution, starter, one variant in *share*, and of the mutants one in ``_MUTANTS_SHARE`` if that is more of them.
 
     They are the same ones until the chapter's tests change.
     """
@@ -99,10 +100,14 @@ def prove(
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
     grading = Grading(chapter, host)
+    on_starter = grading.run_on_starter()  # before the first grade, which would run it to know the guards
     reports: list[tuple[Candidate, Report]] = []
     problems: list[str] = []
     for candidate in drawn(chapter, share):
-        report = _grade(candidate, grading, reports[0][1] if reports else None)
+        if candidate.kind == "starter":
+            report = report_of(chapter, Normalised(candidate.cells, (), frozenset()), [on_starter], grading.guards())
+        else:
+            report = _grade(candidate, grading, reports[0][1] if reports else None)
         found = _judge(candidate, report)
         if report_progress:
             verdict = "; ".join(found) or "as it should be"
