@@ -253,14 +253,15 @@ class Grading:
         """The names of the tests that earn nothing, see :func:`passed_by_starter`."""
         return passed_by_starter(self.chapter, self.device, self.files(), self._chosen(tasks), self.host)
 
-    def run_on_starter(self) -> Part:
-        """Run the tests on the untouched notebook; what :meth:`guards` would find out by the same is remembered."""
-        part = self.run(Normalised(self.chapter.starter, (), frozenset()), owner=_UNTOUCHED)
+    def grade_starter(self) -> Report:
+        """Grade the untouched notebook; what :meth:`guards` would find out by running it too is remembered."""
+        untouched = Normalised(self.chapter.starter, (), frozenset())
+        part = self.run(untouched, owner=_UNTOUCHED)
         folder = _memory(self.chapter, self.device, self.files())
         for task, results in part.results.items():
             if not any(result.outcome is Outcome.SKIPPED for result in results):  # those are tried again there
                 _remember(folder, task, results)
-        return part
+        return report_of(self.chapter, untouched, [part], self.guards(), hidden=self.hidden)
 
     def grade(self, submission: Normalised, tasks: Sequence[str] | None = None, owner: object = None) -> Report:
         """Run the tests on a normalised submission, and say what it is worth."""

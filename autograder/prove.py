@@ -18,9 +18,8 @@ from pathlib import Path
 
 from autograder.chapter import Chapter, find_chapters, find_root
 from autograder.errors import ChapterError
-from autograder.grading import Grading, grade_cells, report_of
+from autograder.grading import Grading, grade_cells
 from autograder.judging import settle
-from autograder.normalise import Normalised
 from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.report import Outcome, Report, TestResult
@@ -100,14 +99,12 @@ def prove(
     if chapter.source is None:
         raise ChapterError("Only an author's copy, with solutions/, can be proved.")
     grading = Grading(chapter, host)
-    on_starter = grading.run_on_starter()  # before the first grade, which would run it to know the guards
+    of_starter = grading.grade_starter()  # before the first grade, which would run it to know the guards
     reports: list[tuple[Candidate, Report]] = []
     problems: list[str] = []
     for candidate in drawn(chapter, share):
-        if candidate.kind == "starter":
-            report = report_of(chapter, Normalised(candidate.cells, (), frozenset()), [on_starter], grading.guards())
-        else:
-            report = _grade(candidate, grading, reports[0][1] if reports else None)
+        solution = reports[0][1] if reports else None
+        report = of_starter if candidate.kind == "starter" else _grade(candidate, grading, solution)
         found = _judge(candidate, report)
         if report_progress:
             verdict = "; ".join(found) or "as it should be"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,8 @@ from autograder.census import ForkedUse
 from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.submission import Host, Submission
+
+from .busy import busy_core
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what stops processes from outside")
 
@@ -55,18 +56,12 @@ def test_a_use_that_waits_for_a_busy_core_is_not_ended(learner: Learner) -> None
     submission = learner(WORKS_ON)
     core = min(os.sched_getaffinity(0))
     submission.work_on(core)
-    program = f"import os; os.sched_setaffinity(0, {{{core}}}); print(flush=True)\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as busy:
-        try:
-            assert busy.stdout is not None
-            busy.stdout.readline()
-            for _ in range(5):
-                submission.so_far.freeze()
-                held = submission.so_far.cpu_seconds()
-                assert submission.so_far.cpu_seconds() == held
-                submission.so_far.thaw()
-        finally:
-            busy.kill()
+    with busy_core(core):
+        for _ in range(5):
+            submission.so_far.freeze()
+            held = submission.so_far.cpu_seconds()
+            assert submission.so_far.cpu_seconds() == held
+            submission.so_far.thaw()
     assert submission.so_far() > 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from autograder.errors import LearnerTimeout
 from autograder.notebook import Cell
 from autograder.program import read_program
 from autograder.submission import Host, Submission
+
+from .busy import busy_core
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who waited for a core")
 
@@ -49,20 +50,11 @@ def crowded(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[Submission]
     """A submission on a core that others are busy on; a request may take 2 seconds."""
     monkeypatch.setattr(submission, "CALL_TIMEOUT_S", 2.0)
     core = min(os.sched_getaffinity(0))
-    program = f"import os; os.sched_setaffinity(0, {{{core}}}); print(flush=True)\nwhile True: pass"
     learner = Submission(host.runner, read_program([Cell("code", SOURCE)]))
     learner.share(core)
-    busy = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(BUSY)]
-    try:
-        for process in busy:
-            assert process.stdout is not None
-            process.stdout.readline()
+    with busy_core(core, BUSY):
         yield learner
-    finally:
-        for process in busy:
-            process.kill()
-            process.communicate()
-        learner.close()
+    learner.close()
 
 
 def test_who_waits_for_a_busy_core_is_waited_for(crowded: Submission) -> None:
