@@ -51,15 +51,28 @@ class Patience:
         return False
 
 
-def waited_seconds(pid: int) -> float:
-    """For how long the most unlucky thread of a process had no core; 0 where the system does not tell."""
+def number_in_proc() -> int:
+    """By which number ``/proc`` lists this process; 0 where there is none.
+
+    It is not always what the process itself is told: a use is in a namespace of its own, where it is number 1.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        return int(os.readlink("/proc/self"))
+    return 0
+
+
+def waited_seconds(number: int) -> float:
+    """For how long the most unlucky thread of a process had no core; 0 where the system does not tell.
+
+    *number* is the one by which ``/proc`` lists it.
+    """
     most = 0
     with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
+        for thread in os.listdir(f"/proc/{number}/task"):
             # time on a core and time waiting for one, in nanoseconds, and the number of turns
             with (
                 contextlib.suppress(OSError, ValueError, IndexError),
-                open(f"/proc/{pid}/task/{thread}/schedstat") as file,
+                open(f"/proc/{number}/task/{thread}/schedstat") as file,
             ):
                 most = max(most, int(file.read().split()[1]))
     return most / 1e9

@@ -30,7 +30,7 @@ from typing import Any, Protocol, cast
 
 from autograder.errors import RanksError
 from autograder.forking import CAN_FORK
-from autograder.patience import Patience, waited_seconds
+from autograder.patience import Patience, number_in_proc, waited_seconds
 from autograder.runtime import Runtime, TailBuffer, describe, encode_reply
 from autograder.wire import decode, encode
 
@@ -75,7 +75,11 @@ _CALL = struct.Struct("<iIq")
 Written by the thread that computes."""
 _CPU = struct.Struct("<d")
 """How many processor seconds it has used: written by another thread, so it has a place of its own."""
-_CRUMBS = _CALL.size + _CPU.size
+_NUMBER = struct.Struct("<q")
+"""By which number ``/proc`` lists it; 0 until it has told."""
+_CPU_AT = _CALL.size
+_NUMBER_AT = _CPU_AT + _CPU.size
+_CRUMBS = _NUMBER_AT + _NUMBER.size
 _NOWHERE = -1
 _LOST = "another rank has left the group, or its process has ended"
 _GROUPS: list[Any] = []
@@ -117,10 +121,6 @@ def _call(runtime: Runtime, request: dict[str, Any]) -> Callable[[int], Any]:
 
 
 class _Process(Protocol):
-    @property
-    def pid(self) -> int | None:
-        """Its number."""
-
     def kill(self) -> None:
         """End it at once."""
 
@@ -168,7 +168,7 @@ def _run(
                 waiting[ours] = rank
                 with theirs:
                     processes.append(start(rank, meeting, theirs))
-            patience = Patience(lambda: max(waited_seconds(process.pid or 0) for process in processes))
+            patience = Patience(lambda: max(_waited_s(crumbs, rank) for rank in range(world_size)))
             patience.start(timeout)
             answers = _collect(dict(waiting), crumbs, patience)
             return [_outcome(rank, answers.get(rank), crumbs) for rank in range(world_size)]
@@ -207,9 +207,14 @@ def _progress(ranks: Iterable[int], crumbs: Any) -> list[tuple[int, str, int, in
     seen = []
     for rank in ranks:
         call, number, _ = _crumb(crumbs, rank)
-        (cpu_s,) = _CPU.unpack_from(crumbs, _CRUMBS * rank + _CALL.size)
+        (cpu_s,) = _CPU.unpack_from(crumbs, _CRUMBS * rank + _CPU_AT)
         seen.append((rank, call, number, int(cpu_s / _COMPUTED_S)))
     return seen
+
+
+def _waited_s(crumbs: Any, rank: int) -> float:
+    (number,) = _NUMBER.unpack_from(crumbs, _CRUMBS * rank + _NUMBER_AT)
+    return waited_seconds(number)
 
 
 def _outcome(rank: int, answer: bytes | None, crumbs: Any) -> dict[str, Any]:
@@ -363,10 +368,11 @@ def _spawned(payload: bytes, rank: int, meeting: _Meeting, answer: Connection) -
 
 def _beating(crumbs: Any, rank: int, parent_lives: Callable[[], bool]) -> threading.Thread:
     """Note this rank's processor time again and again; and end the process when nobody is left to hear of it."""
+    _NUMBER.pack_into(crumbs, _CRUMBS * rank + _NUMBER_AT, number_in_proc())
 
     def beat() -> None:
         while parent_lives():
-            _CPU.pack_into(crumbs, _CRUMBS * rank + _CALL.size, time.process_time())
+            _CPU.pack_into(crumbs, _CRUMBS * rank + _CPU_AT, time.process_time())
             time.sleep(_HEARTBEAT_S)
         os._exit(0)
 

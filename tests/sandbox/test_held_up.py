@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from autograder import census, submission
+from autograder import census, patience, submission
 from autograder.census import ForkedUse
 from autograder.checks.ranks import values_on_ranks
 from autograder.errors import LearnerTimeout
@@ -27,6 +27,10 @@ import os, time
 def share(core):
     os.sched_setaffinity(0, {core})
 
+def excuse_all(times):
+    import autograder.patience
+    autograder.patience.MOST_HELD_UP = times
+
 def compute(seconds):
     until = time.process_time() + seconds
     while time.process_time() < until:
@@ -36,7 +40,9 @@ def compute(seconds):
 def sleep(seconds):
     time.sleep(seconds)
 """
-BUSY = 4
+BUSY = 2
+ALL = 50.0
+"""How much may be excused where a test's machine may be busy with other tests besides."""
 
 
 @pytest.fixture(scope="module")
@@ -57,27 +63,39 @@ def crowded(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[Submission]
     learner.close()
 
 
-def test_who_waits_for_a_busy_core_is_waited_for(crowded: Submission) -> None:
-    """A second of work beside four busy processes takes five."""
-    assert crowded.compute(1.0) == 1.0
-
-
-def test_who_waits_for_a_busy_core_does_not_run_out_of_patience(
-    crowded: Submission, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What all tests of a task may take together is meant alike."""
-    monkeypatch.setattr(submission, "TASK_PATIENCE_S", 2.0)
-    for _ in range(3):
-        assert crowded.compute(0.4) == 0.4
-    assert crowded._busy_s > 2.0
+@pytest.fixture
+def all_excused(crowded: Submission, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long others keep the code from computing, it is waited for, by the judge and by the ranks' process."""
+    monkeypatch.setattr(patience, "MOST_HELD_UP", ALL)
+    monkeypatch.setattr(submission, "MOST_HELD_UP", ALL)
+    crowded.excuse_all(ALL)
 
 
 def _on_each_rank(learner, rank, world_size, seconds):  # type: ignore[no-untyped-def]
     return learner.compute(seconds)
 
 
+@pytest.mark.usefixtures("all_excused")
 def test_ranks_that_wait_for_a_busy_core_are_waited_for(crowded: Submission) -> None:
-    assert values_on_ranks(crowded, _on_each_rank, 2, 0.5, timeout=2.0) == [0.5, 0.5]
+    """Each is looked for where it is: in the namespace of a use, processes have other numbers than in /proc."""
+    assert values_on_ranks(crowded, _on_each_rank, 2, 0.8, timeout=2.0) == [0.8, 0.8]
+
+
+@pytest.mark.usefixtures("all_excused")
+def test_who_waits_for_a_busy_core_is_waited_for(crowded: Submission) -> None:
+    """A second of work beside two busy processes takes three."""
+    assert crowded.compute(1.0) == 1.0
+
+
+@pytest.mark.usefixtures("all_excused")
+def test_who_waits_for_a_busy_core_does_not_run_out_of_patience(
+    crowded: Submission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What all tests of a task may take together is meant alike."""
+    monkeypatch.setattr(submission, "TASK_PATIENCE_S", 2.0)
+    for _ in range(3):
+        assert crowded.compute(0.5) == 0.5
+    assert crowded._busy_s > 2.0
 
 
 def test_who_sleeps_is_not_held_up(crowded: Submission) -> None:
