@@ -31,6 +31,10 @@ def excuse_all(times):
     import autograder.patience
     autograder.patience.MOST_HELD_UP = times
 
+def is_listed():
+    from autograder.patience import number_in_proc
+    return os.path.samefile(f"/proc/{number_in_proc()}", "/proc/self")
+
 def compute(seconds):
     until = time.process_time() + seconds
     while time.process_time() < until:
@@ -75,9 +79,13 @@ def _on_each_rank(learner, rank, world_size, seconds):  # type: ignore[no-untype
     return learner.compute(seconds)
 
 
+def test_a_process_in_a_namespace_knows_which_one_it_is_in_proc(crowded: Submission) -> None:
+    """A use and its ranks are told other numbers than those by which /proc lists them."""
+    assert crowded.is_listed()
+
+
 @pytest.mark.usefixtures("all_excused")
 def test_ranks_that_wait_for_a_busy_core_are_waited_for(crowded: Submission) -> None:
-    """Each is looked for where it is: in the namespace of a use, processes have other numbers than in /proc."""
     assert values_on_ranks(crowded, _on_each_rank, 2, 0.8, timeout=2.0) == [0.8, 0.8]
 
 
