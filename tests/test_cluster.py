@@ -286,6 +286,7 @@ def test_a_worker_without_the_isolation_asked_for(submitted: Path, clusters: Cal
         ClusterJudges(cluster.address, Course(submitted.parent, "bubblewrap"), [CHAPTER])
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_goes_ends_the_batch(
     submitted: Path, small_notebook: Callable[..., Path], clusters: Callable[..., Cluster], tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from autograder.report import Outcome, Report, TaskReport, TestResult
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = find_chapters(ROOT)
-SHARE = 40
+SHARE = 60
 _KINDS = ("solution", "starter", "mutant", "wheat", "decoy", "chaff")
 
 

@@ -172,7 +172,12 @@ def run_forever(small_notebook: Notebook, mark: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM, signal.SIGKILL]
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.thorough),
+        signal.SIGKILL,
+    ],
 )
 def test_ended_while_code_runs_forever_it_leaves_no_process(
     small_notebook: Notebook, watching: Callable[..., Watching], tmp_path: Path, number: signal.Signals

@@ -169,7 +169,7 @@ def test_one_batch_with_everybody_in_it(
 ) -> None:
     """Cheats are not paid, right work is not docked, and the honest are graded as if they had been alone."""
     everybody = _entries.Class(find_chapters(ROOT), as_notebook)
-    honest = list(everybody.honest())
+    honest = list(everybody.honest())[:: 1 if SHARE == 1 else 2]  # each is graded twice
     hostile = _entries.drawn(list(everybody.hostile()), SHARE)
     course.grade(honest, "alone")
     heartbeat = Heartbeat()

@@ -15,8 +15,8 @@ from autograder.chapter import Chapter, find_chapters
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTER = "ch01_tensor_views"
-CHAPTERS = dict([*find_chapters(ROOT).items()][::3])
-"""Two chapters will do: what is wrong with the others is seen, untouched and solved, when they are proved."""
+CHAPTERS = {CHAPTER: find_chapters(ROOT)[CHAPTER]}
+"""One will do: the others are seen, untouched and solved, when they are proved, and two at once in a release."""
 
 
 def _solve(course: Path, chapter: str, *grade_ids: str) -> None:
@@ -68,6 +68,7 @@ def _points(chapter: Chapter) -> float:
     return sum(task.points for task in chapter.tasks)
 
 
+@pytest.mark.thorough
 def test_the_command_grades_a_learners_copy_by_its_visible_tests(learners_copy: Path, command) -> None:
     """``autograder grade`` works without the hidden tests, and says that it did without."""
     notebook = learners_copy / "exercises" / CHAPTER / f"{CHAPTER}.ipynb"

@@ -63,6 +63,7 @@ def test_the_command_says_success_of_a_notebook_without_faults(repaired: Repair,
     assert done.stdout == "Success! Your notebook passes all the tests.\n"
 
 
+@pytest.mark.thorough
 def test_the_command_shows_whole_lines(repaired: Repair, command: Command) -> None:
     """It cuts what is too long for it, and a learner would miss the end of each sentence."""
     done = command("nbgrader", "validate", str(repaired(TASKS[1:])))
